@@ -39,7 +39,9 @@ typedef void (*HmRangeFunction)(void *const *buffers, int64_t begin, int64_t end
 
 typedef struct HmSection {
   uint32_t offset; /* from the first byte of the blob; aligned to 8 */
-  uint32_t count;  /* elements; for the string section: bytes */
+  uint32_t count;  /* elements; for the string section: bytes. A section of a queue,
+                      program or variable is a part of the header's section of its kind,
+                      its offset counted from the first byte of the blob as well */
 } HmSection;
 
 typedef uint32_t HmString; /* offset in the string section of a NUL-terminated string */
@@ -89,7 +91,8 @@ enum HmFamily { HM_FAMILY_GEMM, HM_FAMILY_POINTWISE, HM_FAMILY_ROW, HM_FAMILY_CO
    a row or column being smaller; the range of the launch runs over
    batch[0] * batch[1] * batch[2] * ceil(m/blockM) * ceil(n/blockN) blocks, column
    blocks fastest. Each block is one single-threaded library call, so the bits
-   depend on this struct and the instruction set alone. */
+   depend on this struct and the instruction set alone. A launch has three
+   references: A, B, C. */
 typedef struct HmGemm {
   int64_t m, n, k;
   int64_t lda, ldb, ldc;           /* elements */
@@ -107,7 +110,8 @@ enum HmOpcode {
   HM_OP_LOOP,    /* repeat up to the matching END: a = iterations. Loops do not nest */
   HM_OP_END,
   HM_OP_WAIT,    /* until timeline[queue] >= step * period[queue] + a + i * b, i the
-                    iteration; a may be negative (the step before) */
+                    iteration; a may be negative (the step before). LOOP and END have
+                    no signal */
   HM_OP_COPY,    /* ref[first] = ref[first + 1], bytes of ref[first]; traffic = HmTraffic */
   HM_OP_FILL,    /* every byte of ref[first] = a */
   HM_OP_LAUNCH,  /* kernel over [0, a), at least b indices to a worker at a time */
@@ -122,7 +126,7 @@ typedef struct HmCommand {
   uint8_t signal;  /* 1: the queue's timeline advances by one when this is done */
   uint8_t traffic; /* HmTraffic, copies alone */
   uint8_t reserved;
-  uint32_t kernel; /* launch: index of the kernel; wait: index of the queue */
+  uint32_t kernel; /* launch: index of the kernel; wait: index of the queue in its program */
   uint32_t first;  /* first reference */
   uint32_t count;  /* number of references */
   uint32_t id;     /* of the plan's event: shared by plan, trace and profile */
