@@ -4,6 +4,8 @@ list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
 include(TableGen)
 include(AddLLVM)
 include(AddMLIR)
+# mlir_tablegen takes its search path from here.
+include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 
 find_package(Protobuf REQUIRED) # module mode, before ONNX, which does not look for it
 find_package(ONNX REQUIRED CONFIG PATHS ${HARMONY_DEPS} NO_DEFAULT_PATH)
