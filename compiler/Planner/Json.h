@@ -1,0 +1,44 @@
+//===- Json.h - Problem, machine and plan as text ---------------*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Every document has "schema" and "version". Reading is strict: an unknown key,
+// a missing one or a wrong type is an Error with the path of the key, the value
+// and what is accepted.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef COMPILER_PLANNER_JSON_H
+#define COMPILER_PLANNER_JSON_H
+
+#include "compiler/Planner/Search.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace harmony::planner {
+
+inline constexpr int schemaVersion = 1;
+
+nlohmann::json toJson(const Problem &problem); ///< "harmony.profile"
+nlohmann::json toJson(const Machine &machine); ///< "harmony.machine"
+nlohmann::json toJson(const Plan &plan);       ///< "harmony.plan"
+
+/// The results are linked and checked (problem, machine) but a plan is not
+/// verified. `where` (a file name) begins the messages.
+Problem problemFromJson(const nlohmann::json &json, const std::string &where);
+Machine machineFromJson(const nlohmann::json &json, const std::string &where);
+Plan planFromJson(const nlohmann::json &json, const std::string &where);
+
+/// Parses text; Error with line and column on malformed JSON.
+nlohmann::json parseJson(const std::string &text, const std::string &where);
+
+/// The "summary" object of `harmonyc plan --plan-out`, but for "numerics_key",
+/// which the compiler adds.
+nlohmann::json summaryJson(const Planned &planned, const Problem &problem);
+
+} // namespace harmony::planner
+
+#endif // COMPILER_PLANNER_JSON_H

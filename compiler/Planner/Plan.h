@@ -1,0 +1,269 @@
+//===- Plan.h - What the planner decides ------------------------*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A plan is one iteration of a program that is repeated: events in issue order,
+// each on a queue, with explicit waits; and every buffer with its address. What
+// a compiler needs is here: nothing has to be decided again downstream.
+//
+// Order. Every queue executes its events in the order of `events`. An event with
+// `trips` > 1 is a loop over the microbatches of its phase; the value transfers
+// of a phase and its Run are loops that advance together (LoadValue... Run
+// StoreValue..., adjacent in `events`). Beyond queue order only waits order
+// anything. Execution is free of deadlock because every wait points backward in
+// the order (phase group, iteration, event).
+//
+// Addresses. At most one buffer that holds a given thing is live at a (event,
+// step), so that an operand is found by find(). Buffers whose live ranges
+// overlap have disjoint addresses; where addresses are reused the waits order
+// the last user before the next.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef COMPILER_PLANNER_PLAN_H
+#define COMPILER_PLANNER_PLAN_H
+
+#include "compiler/Planner/Machine.h"
+#include "compiler/Planner/Problem.h"
+
+#include <array>
+#include <optional>
+
+namespace harmony::planner {
+
+/// Alignment of every offset, on devices and in the host store.
+inline constexpr int64_t bufferAlignment = 64;
+
+enum class UpdateOrder {
+  JustInTime, ///< a tensor is updated right after its last gradient use
+  Deferred    ///< all tensors are updated after the last backward phase
+};
+
+enum class PhaseKind {
+  Forward, ///< F: forward of first..last for each microbatch
+  Turn,    ///< T: forward, then backward, for each microbatch
+  Backward ///< B: (recompute first..last,) then backward last..first
+};
+
+enum class StepKind {
+  Forward,
+  Recompute, ///< the forward again: writes neither scalars nor tensors
+  Backward
+};
+
+/// One layer function call of a phase's microbatch.
+struct Step {
+  int layer = 0;
+  StepKind kind = StepKind::Forward;
+};
+
+/// All microbatches of one pack of layers in one direction.
+struct Phase {
+  int device = 0;
+  PhaseKind kind = PhaseKind::Forward;
+  int firstLayer = 0, lastLayer = 0;
+  int64_t microbatch = 0; ///< u; trips = D / u
+  /// F and B of one pack agree: saved blocks and inner values stay on the device
+  /// from F to B instead of being recomputed. False for T.
+  bool keep = false;
+  std::vector<Step> steps; ///< of one microbatch, in order
+};
+
+enum class QueueKind { Compute, In, Out, Host };
+
+/// Lane 0 of In and Out carries tensors, states and gradients, lane 1 values and
+/// scalars, so that a large tensor does not hold up the next microbatch; both
+/// share the link.
+struct Queue {
+  QueueKind kind = QueueKind::Compute;
+  int device = 0; ///< hostEndpoint for Host
+  int lane = 0;
+};
+
+enum class EventKind {
+  Prologue,           ///< host: computes the seeds from the batch
+  LoadScalar,         ///< in: a seed
+  ZeroScalar,         ///< compute: an accumulator
+  StoreScalar,        ///< out: an accumulator
+  LoadTensor,         ///< in
+  StoreTensor,        ///< out
+  LoadState,          ///< in: optimizer state
+  StoreState,         ///< out
+  ZeroGradient,       ///< compute: of (tensor, use)
+  StoreGradient,      ///< out, to the landing buffer of (tensor, use)
+  LoadGradient,       ///< in, from it
+  Update,             ///< host or compute queue: consumes all uses' gradients
+  Run,                ///< compute: the steps of `phase`, for each microbatch
+  LoadValue,          ///< in, loop: a value (stash or batch input) for `phase`
+  StoreValue,         ///< out, loop: to its stash, or an output to its place
+  LoadValueGradient,  ///< in, loop
+  StoreValueGradient  ///< out, loop
+};
+
+struct Wait {
+  static constexpr int whole = -1;
+  int event = 0;
+  /// `whole`: before the first iteration, for all of `event`. Otherwise iteration
+  /// i waits for iteration i - lag of `event` (same trip count), and not at all
+  /// when i < lag. A lag > 0 may name a later event of the same phase group.
+  int lag = whole;
+  /// The event of the execution before (always whole); satisfied in the first.
+  bool previousStep = false;
+};
+
+struct Event {
+  EventKind kind = EventKind::Run;
+  int queue = 0;   ///< in Plan::queues
+  int device = 0;  ///< whose arena it touches
+  int object = -1; ///< tensor, value or scalar
+  int use = -1;    ///< gradient use, ZeroGradient, StoreGradient, LoadGradient
+  int phase = -1;  ///< Run and value transfers
+  bool onHost = false; ///< Update
+  int64_t trips = 1;
+  int64_t bytes = 0; ///< transfers: of one iteration
+  std::vector<Wait> waits;
+};
+
+enum class Content {
+  Tensor,
+  State,
+  Gradient,        ///< (tensor, use)
+  Value,
+  ValueGradient,
+  RecomputedValue, ///< a value made again inside a B phase; operands of that phase
+                   ///< produced in it are found here, not under Value
+  Saved,           ///< of layer `object`
+  Workspace,       ///< of layer `object`, one step
+  Scalar
+};
+
+/// A point of the issue order: a step of a Run, or step 0 of another event.
+struct Point {
+  int event = 0;
+  int step = 0;
+  bool operator<(const Point &o) const { return event != o.event ? event < o.event : step < o.step; }
+  bool operator<=(const Point &o) const { return !(o < *this); }
+  bool operator==(const Point &o) const { return event == o.event && step == o.step; }
+};
+
+struct Buffer {
+  Content content = Content::Tensor;
+  int object = -1; ///< tensor, value, layer or scalar
+  int use = -1;    ///< gradient use
+  int device = 0;
+  int64_t offset = 0;
+  int64_t slotBytes = 0; ///< of one microbatch, or of the whole where slots is 1
+  int64_t stride = 0;    ///< between slots; a multiple of bufferAlignment if slots > 1
+  int64_t slots = 1;     ///< microbatch i lies in slot i % slots
+  Point first, last;     ///< live range, inclusive
+  bool persistent = false; ///< live throughout and across executions
+
+  int64_t bytes() const { return (slots - 1) * stride + slotBytes; }
+  int64_t end() const { return offset + bytes(); }
+  int64_t address(int64_t iteration) const { return offset + iteration % slots * stride; }
+};
+
+enum class HomeKind { Tensor, State, Gradient, Value, ValueGradient, Scalar };
+
+/// A place in the host store. Values (stashes and outputs) have one slot for
+/// each microbatch, without gaps.
+struct Home {
+  HomeKind kind = HomeKind::Tensor;
+  int object = -1;
+  int use = -1;
+  int64_t offset = 0;
+  int64_t slotBytes = 0;
+  int64_t slots = 1;
+  int64_t bytes() const { return slots * slotBytes; }
+};
+
+enum class Traffic { SwapIn, SwapOut, Peer, Input, Output };
+inline constexpr int trafficCount = 5;
+
+/// A transfer of what stays on a device, before the first execution or before
+/// the state is saved.
+struct ResidentTransfer {
+  Content content = Content::Tensor; ///< Tensor or State
+  int object = -1;
+  int device = 0;
+  int buffer = -1;
+};
+
+/// Names the rule that does not hold and, where two events are involved, both.
+struct Violation {
+  std::string rule; ///< e.g. "read-after-write"
+  std::string message;
+  int first = -1, second = -1; ///< events
+};
+
+struct Plan {
+  std::string problem; ///< name
+  int64_t batch = 0;
+  UpdateOrder update = UpdateOrder::JustInTime;
+  std::vector<Queue> queues;
+  std::vector<Phase> phases;
+  std::vector<Event> events;
+  std::vector<Buffer> buffers;
+  std::vector<Home> homes;
+  std::vector<ResidentTransfer> load;  ///< before the first execution
+  std::vector<ResidentTransfer> store; ///< what `load` brought and executions changed
+
+  std::vector<int64_t> peakBytes; ///< of each device: highest end address
+  int64_t hostBytes = 0;          ///< of the host store
+  std::array<int64_t, trafficCount> traffic{}; ///< bytes of one execution
+  double seconds = 0;             ///< of one execution in steady state, simulated
+  double computeSeconds = 0;      ///< of which the busiest compute queue computes
+
+  /// The buffer that holds something at a point, or null.
+  const Buffer *find(Content content, int object, int use, int device, Point at) const;
+  const Home *findHome(HomeKind kind, int object, int use = -1) const;
+
+  /// Replays two executions, with nothing but queue order and waits ordering
+  /// events, and checks every rule of verifyRules. Independent of how the plan
+  /// was made. Empty: the plan is valid. Stops after `limit` violations.
+  std::vector<Violation> verify(const Problem &problem, const Machine &machine,
+                                int limit = 1) const;
+};
+
+/// Every rule that verify() can name.
+extern const std::vector<std::string> verifyRules;
+
+bool isTransfer(EventKind kind);
+/// What the bytes of a transfer count as.
+Traffic trafficOf(const Event &event, const Problem &problem);
+/// Bytes by class that one execution moves.
+std::array<int64_t, trafficCount> trafficOf(const Plan &plan, const Problem &problem);
+
+/// A transfer that the plan needs, in issue order. The schedule pass first swaps
+/// around every pack, then elides what this list does not hold.
+struct Transfer {
+  int event = 0;
+  EventKind kind = EventKind::LoadTensor;
+  int object = -1, use = -1, phase = -1, device = 0;
+  int64_t bytes = 0; ///< over all iterations
+  Traffic traffic = Traffic::SwapIn;
+};
+std::vector<Transfer> requiredTransfers(const Plan &plan, const Problem &problem);
+
+/// The microbatch size of each layer's forward and backward, in layer order:
+/// what a numerics key lists.
+struct LayerMicrobatch {
+  int64_t forward = 0, backward = 0;
+};
+std::vector<LayerMicrobatch> layerMicrobatches(const Plan &plan, const Problem &problem);
+
+const char *name(EventKind kind);
+const char *name(PhaseKind kind);
+const char *name(QueueKind kind);
+const char *name(Content content);
+const char *name(HomeKind kind);
+const char *name(Traffic traffic);
+/// "Run B1 [4..7]", "LoadTensor fc1.weight": for messages.
+std::string describe(const Plan &plan, const Problem &problem, int event);
+
+} // namespace harmony::planner
+
+#endif // COMPILER_PLANNER_PLAN_H
