@@ -1,0 +1,363 @@
+//===- HostDriver.cpp - Devices made of host memory and threads -----------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/drivers/host/HostDriver.h"
+
+#include "runtime/drivers/host/Faults.h"
+#include "runtime/drivers/host/Gemm.h"
+#include "runtime/drivers/host/LibraryScratch.h"
+#include "runtime/drivers/host/Mapping.h"
+#include "runtime/drivers/host/WorkerPool.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <sys/mman.h>
+
+namespace harmony::runtime {
+
+namespace {
+
+/// Reads as NaN in every floating type and as an index outside of every table.
+constexpr int poisonByte = 0xff;
+constexpr size_t maximalOperands = 64;
+
+double secondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// What one queue has done; queues count apart so that counting needs no atomics.
+struct Evidence {
+  std::vector<int64_t> peak;
+  Traffic traffic{};
+  Times times;
+};
+
+class HostQueue;
+
+class HostDriver final : public Driver {
+public:
+  explicit HostDriver(const DriverOptions &options);
+
+  void setHostMemory(HmSpace space, void *base, int64_t bytes) override;
+  std::unique_ptr<Queue> createQueue(HmQueueKind kind, unsigned device) override;
+  void abort() override;
+  int64_t peak(unsigned device) const override;
+  Traffic traffic() const override;
+  void resetEvidence() override;
+  Times times() const override;
+  std::vector<std::vector<int64_t>> workerChunks() const override;
+  int64_t libraryPeak() const override { return libraryScratchPeak(); }
+
+private:
+  friend class HostQueue;
+
+  struct HostMemory {
+    char *base = nullptr;
+    int64_t bytes = 0;
+  };
+
+  char *addressOf(const Range &range) const;
+  void prepareGemms();
+  WorkerPool &poolOf(HmQueueKind kind, unsigned device);
+  void protectHost(int protection) const;
+
+  DriverOptions options;
+  std::vector<Mapping> arenas;
+  std::array<HostMemory, HM_SPACE_DUMP + 1> host;
+  // One pool for each device, and the host's, made when a host queue is.
+  std::vector<std::unique_ptr<WorkerPool>> pools;
+  int64_t scratchBytes = 0;
+  std::atomic<bool> aborted{false};
+  std::vector<HostQueue *> queues;
+  Evidence past; // of queues that are gone
+};
+
+class HostQueue final : public Queue {
+public:
+  HostQueue(HostDriver &driver, HmQueueKind kind, WorkerPool &pool)
+      : driver(driver), kind(kind), pool(pool) {
+    evidence.peak.resize(driver.arenas.size());
+    driver.queues.push_back(this);
+  }
+
+  ~HostQueue() override;
+
+  void attachThread() override;
+  void copy(const Range &to, const Range &from, HmTraffic traffic) override;
+  void fill(const Range &to, uint8_t value) override;
+  void launch(unsigned kernel, const Range *operands, size_t count, int64_t extent,
+              int64_t grain, const char *label) override;
+  void release(const Range &range) override;
+  void signal() override {
+    reached.fetch_add(1, std::memory_order_release);
+    advanced.notify();
+  }
+  void wait(const Queue &other, int64_t value) override;
+  int64_t timeline() const override { return reached.load(std::memory_order_acquire); }
+  void finish() override {}
+
+  void wakeWaiters() { advanced.notify(); }
+
+  Evidence evidence;
+
+private:
+  char *touch(const Range &range) {
+    char *address = driver.addressOf(range);
+    if (range.space == HM_SPACE_DEVICE)
+      evidence.peak[range.device] =
+          std::max(evidence.peak[range.device], range.offset + range.bytes);
+    return address;
+  }
+
+  HostDriver &driver;
+  const HmQueueKind kind;
+  WorkerPool &pool;
+  std::atomic<int64_t> reached{0};
+  Signal advanced;
+};
+
+// A kernel's context in the pool is its entry of the table.
+void runGenerated(const void *context, void *const *buffers, int64_t begin, int64_t end) {
+  (*static_cast<const HmRangeFunction *>(context))(buffers, begin, end);
+}
+void runProduct(const void *context, void *const *buffers, int64_t begin, int64_t end) {
+  runGemm(*static_cast<const HmGemm *>(context), buffers, begin, end);
+}
+
+HostDriver::HostDriver(const DriverOptions &given) : options(given) {
+  installFaultHandlers();
+  for (size_t i = 0; i < options.devices.size(); ++i) {
+    const DeviceOptions &device = options.devices[i];
+    std::string what = "arena of device " + std::to_string(i);
+    arenas.emplace_back(device.capacity, what.c_str());
+    if (options.poison)
+      std::memset(arenas[i].data(), poisonByte, std::min(device.poisonBytes, device.capacity));
+    scratchBytes = std::max(scratchBytes, device.libraryBytes);
+  }
+  if (options.kernels.gemmCount)
+    prepareGemms();
+  size_t share = std::max<size_t>(1, options.threads / std::max<size_t>(1, arenas.size()));
+  for (size_t i = 0; i < arenas.size(); ++i)
+    pools.push_back(std::make_unique<WorkerPool>(share, options.chunk));
+  pools.push_back(nullptr);
+}
+
+void HostDriver::prepareGemms() {
+  configureGemm(options.isa);
+  int64_t measured = 0;
+  for (size_t i = 0; i < options.kernels.gemmCount; ++i)
+    measured = std::max(measured, warmGemm(options.kernels.gemms[i]));
+  if (scratchBytes && measured > scratchBytes)
+    throw Error(ExitCode::Internal,
+                "the product library takes " + std::to_string(measured) +
+                    " bytes of scratch in one call, the plan says " +
+                    std::to_string(scratchBytes));
+  scratchBytes = std::max(scratchBytes, measured);
+}
+
+void HostDriver::setHostMemory(HmSpace space, void *base, int64_t bytes) {
+  host[space] = {static_cast<char *>(base), bytes};
+}
+
+WorkerPool &HostDriver::poolOf(HmQueueKind kind, unsigned device) {
+  if (kind != HM_QUEUE_HOST)
+    return *pools[device];
+  std::unique_ptr<WorkerPool> &pool = pools.back();
+  if (!pool)
+    pool = std::make_unique<WorkerPool>(options.threads, options.chunk);
+  return *pool;
+}
+
+std::unique_ptr<Queue> HostDriver::createQueue(HmQueueKind kind, unsigned device) {
+  if (kind != HM_QUEUE_HOST && device >= arenas.size())
+    throw Error(ExitCode::Internal, "a queue of device " + std::to_string(device) +
+                                        ", but there are " + std::to_string(arenas.size()) +
+                                        " devices");
+  return std::make_unique<HostQueue>(*this, kind, poolOf(kind, device));
+}
+
+void HostDriver::abort() {
+  aborted.store(true);
+  for (HostQueue *queue : queues)
+    queue->wakeWaiters();
+}
+
+char *HostDriver::addressOf(const Range &range) const {
+  char *base = nullptr;
+  int64_t bytes = 0;
+  if (range.space == HM_SPACE_DEVICE) {
+    if (range.device < arenas.size()) {
+      base = arenas[range.device].data();
+      bytes = arenas[range.device].size();
+    }
+  } else if (range.space <= HM_SPACE_DUMP) {
+    base = host[range.space].base;
+    bytes = host[range.space].bytes;
+  }
+  if (!base || range.offset < 0 || range.bytes < 0 || range.bytes > bytes ||
+      range.offset > bytes - range.bytes)
+    throw Error(ExitCode::Internal,
+                describe(range) + " out of range: the space has " + std::to_string(bytes) + " bytes");
+  return base + range.offset;
+}
+
+void HostDriver::protectHost(int protection) const {
+  for (HmSpace space : {HM_SPACE_HOST, HM_SPACE_BATCH})
+    if (host[space].base)
+      mprotect(host[space].base, host[space].bytes, protection);
+}
+
+int64_t HostDriver::peak(unsigned device) const {
+  int64_t highest = past.peak.empty() ? 0 : past.peak[device];
+  for (const HostQueue *queue : queues)
+    highest = std::max(highest, queue->evidence.peak[device]);
+  return highest;
+}
+
+Traffic HostDriver::traffic() const {
+  Traffic sum = past.traffic;
+  for (const HostQueue *queue : queues)
+    for (int i = 0; i < HM_TRAFFIC_COUNT; ++i)
+      sum[i] += queue->evidence.traffic[i];
+  return sum;
+}
+
+static void addTimes(Times &sum, const Times &times) {
+  for (int i = 0; i < HM_FAMILY_COUNT; ++i)
+    sum.kernels[i] += times.kernels[i];
+  sum.copies += times.copies;
+  sum.waits += times.waits;
+}
+
+Times HostDriver::times() const {
+  Times sum = past.times;
+  for (const HostQueue *queue : queues)
+    addTimes(sum, queue->evidence.times);
+  return sum;
+}
+
+void HostDriver::resetEvidence() {
+  auto reset = [](Evidence &evidence) {
+    std::fill(evidence.peak.begin(), evidence.peak.end(), 0);
+    evidence.traffic = {};
+    evidence.times = {};
+  };
+  reset(past);
+  for (HostQueue *queue : queues)
+    reset(queue->evidence);
+}
+
+std::vector<std::vector<int64_t>> HostDriver::workerChunks() const {
+  std::vector<std::vector<int64_t>> counts;
+  for (const std::unique_ptr<WorkerPool> &pool : pools)
+    counts.push_back(pool ? pool->pieceCounts() : std::vector<int64_t>());
+  return counts;
+}
+
+HostQueue::~HostQueue() {
+  driver.queues.erase(std::find(driver.queues.begin(), driver.queues.end(), this));
+  driver.past.peak.resize(driver.arenas.size());
+  for (size_t i = 0; i < evidence.peak.size(); ++i)
+    driver.past.peak[i] = std::max(driver.past.peak[i], evidence.peak[i]);
+  for (int i = 0; i < HM_TRAFFIC_COUNT; ++i)
+    driver.past.traffic[i] += evidence.traffic[i];
+  addTimes(driver.past.times, evidence.times);
+}
+
+void HostQueue::attachThread() {
+  if (!driver.options.kernels.gemmCount ||
+      (kind != HM_QUEUE_COMPUTE && kind != HM_QUEUE_HOST))
+    return;
+  pool.runOnEach(
+      [](const void *bytes, void *const *, int64_t, int64_t) {
+        attachGemmThread();
+        reserveLibraryScratch(*static_cast<const int64_t *>(bytes));
+      },
+      &driver.scratchBytes);
+}
+
+void HostQueue::copy(const Range &to, const Range &from, HmTraffic traffic) {
+  if (from.bytes < to.bytes)
+    throw Error(ExitCode::Internal, "copy of " + std::to_string(to.bytes) + " bytes from " +
+                                        describe(from));
+  char *source = touch(Range{from.space, from.device, from.offset, to.bytes});
+  char *target = touch(to);
+  auto start = driver.options.timing ? std::chrono::steady_clock::now()
+                                     : std::chrono::steady_clock::time_point();
+  std::memmove(target, source, to.bytes);
+  if (to.space != HM_SPACE_DUMP && from.space != HM_SPACE_DUMP)
+    evidence.traffic[traffic] += to.bytes;
+  if (driver.options.timing)
+    evidence.times.copies += secondsSince(start);
+}
+
+void HostQueue::fill(const Range &to, uint8_t value) {
+  std::memset(touch(to), value, to.bytes);
+}
+
+void HostQueue::launch(unsigned index, const Range *operands, size_t count, int64_t extent,
+                       int64_t grain, const char *label) {
+  const KernelTable &table = driver.options.kernels;
+  if (index >= table.kernelCount || count > maximalOperands)
+    throw Error(ExitCode::Internal, "launch of kernel " + std::to_string(index) + " of " +
+                                        std::to_string(table.kernelCount) + " with " +
+                                        std::to_string(count) + " operands");
+  const HmKernel &kernel = table.kernels[index];
+  bool shieldHost = driver.options.paranoid && kind != HM_QUEUE_HOST;
+  void *buffers[maximalOperands];
+  for (size_t i = 0; i < count; ++i) {
+    if (shieldHost && (operands[i].space == HM_SPACE_HOST || operands[i].space == HM_SPACE_BATCH))
+      throw Error(ExitCode::Internal, "a device's kernel has " + describe(operands[i]) +
+                                          " as operand " + std::to_string(i));
+    buffers[i] = touch(operands[i]);
+  }
+  bool isGemm = kernel.kind == HM_KERNEL_GEMM;
+  const void *context = isGemm ? static_cast<const void *>(&table.gemms[kernel.index])
+                               : static_cast<const void *>(&table.functions[kernel.index]);
+  auto start = driver.options.timing ? std::chrono::steady_clock::now()
+                                     : std::chrono::steady_clock::time_point();
+  if (shieldHost)
+    driver.protectHost(PROT_NONE);
+  try {
+    pool.run(isGemm ? runProduct : runGenerated, context, buffers, extent, grain, label);
+  } catch (...) {
+    if (shieldHost)
+      driver.protectHost(PROT_READ | PROT_WRITE);
+    throw;
+  }
+  if (shieldHost)
+    driver.protectHost(PROT_READ | PROT_WRITE);
+  if (driver.options.timing)
+    evidence.times.kernels[kernel.family] += secondsSince(start);
+}
+
+void HostQueue::release(const Range &range) {
+  char *address = driver.addressOf(range);
+  if (driver.options.poison)
+    std::memset(address, poisonByte, range.bytes);
+}
+
+void HostQueue::wait(const Queue &other, int64_t value) {
+  auto &queue = static_cast<const HostQueue &>(other);
+  auto start = driver.options.timing ? std::chrono::steady_clock::now()
+                                     : std::chrono::steady_clock::time_point();
+  queue.advanced.await(
+      [&] { return queue.timeline() >= value || driver.aborted.load(std::memory_order_acquire); });
+  if (driver.options.timing)
+    evidence.times.waits += secondsSince(start);
+  if (queue.timeline() < value)
+    throw Aborted();
+}
+
+} // namespace
+
+std::unique_ptr<Driver> createHostDriver(const DriverOptions &options) {
+  return std::make_unique<HostDriver>(options);
+}
+
+} // namespace harmony::runtime

@@ -1,0 +1,72 @@
+//===- Cursor.h - Walking through a queue's commands ------------*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef RUNTIME_ENGINE_CURSOR_H
+#define RUNTIME_ENGINE_CURSOR_H
+
+#include "runtime/engine/Blob.h"
+
+namespace harmony::runtime {
+
+/// The position in a queue's command list, loops unrolled. The list has been checked.
+class Cursor {
+public:
+  explicit Cursor(Span<HmCommand> commands) : commands(commands) { skipLoops(); }
+
+  bool atEnd() const { return position >= commands.size(); }
+  const HmCommand &command() const { return commands[position]; }
+  /// Of the enclosing loop; 0 outside of one.
+  int64_t iteration() const { return current; }
+  size_t index() const { return position; }
+
+  void next() {
+    ++position;
+    skipLoops();
+  }
+
+  void restart() {
+    position = 0;
+    current = 0;
+    skipLoops();
+  }
+
+private:
+  /// Leaves the cursor at a command that does something, or at the end.
+  void skipLoops() {
+    while (!atEnd()) {
+      const HmCommand &c = commands[position];
+      if (c.op == HM_OP_LOOP) {
+        current = 0;
+        iterations = c.a;
+        bodyStart = position + 1;
+        if (iterations == 0)
+          while (commands[position].op != HM_OP_END)
+            ++position;
+        ++position;
+      } else if (c.op == HM_OP_END) {
+        if (++current < iterations) {
+          position = bodyStart;
+        } else {
+          current = 0;
+          ++position;
+        }
+      } else {
+        return;
+      }
+    }
+  }
+
+  Span<HmCommand> commands;
+  size_t position = 0;
+  size_t bodyStart = 0;
+  int64_t current = 0;
+  int64_t iterations = 0;
+};
+
+} // namespace harmony::runtime
+
+#endif // RUNTIME_ENGINE_CURSOR_H

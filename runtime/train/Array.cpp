@@ -1,0 +1,335 @@
+//===- Array.cpp - Arrays and the files that hold them --------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/train/Array.h"
+
+#include "runtime/engine/Blob.h"
+#include "runtime/hal/Error.h"
+#include "runtime/train/FileMapping.h"
+#include "runtime/train/Safetensors.h"
+
+#include <cstring>
+#include <new>
+#include <set>
+#include <zip.h>
+
+namespace harmony::runtime {
+
+std::string describe(unsigned type, const std::vector<int64_t> &shape) {
+  std::string text = std::string(typeName(type)) + " [";
+  for (size_t i = 0; i < shape.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+int64_t arrayBytes(unsigned type, const std::vector<int64_t> &shape) {
+  int64_t bytes = typeBytes(type);
+  for (int64_t extent : shape)
+    if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes))
+      return -1;
+  return bytes;
+}
+
+namespace {
+
+bool endsWith(const std::string &text, const char *suffix) {
+  size_t n = strlen(suffix);
+  return text.size() >= n && text.compare(text.size() - n, n, suffix) == 0;
+}
+
+/// The header of a .npy file is a Python dictionary of three known keys.
+class NpyHeader {
+public:
+  NpyHeader(const std::string &where, const char *begin, const char *end)
+      : where(where), p(begin), end(end) {
+    parse();
+  }
+
+  std::string descr;
+  bool fortran = false;
+  std::vector<int64_t> shape;
+
+private:
+  [[noreturn]] void fail(const std::string &what) const {
+    throw Error(ExitCode::Data, where + "bad .npy header: " + what);
+  }
+
+  void skipSpace() {
+    while (p < end && strchr(" \t\n", *p))
+      ++p;
+  }
+
+  bool accept(char c) {
+    skipSpace();
+    if (p == end || *p != c)
+      return false;
+    ++p;
+    return true;
+  }
+
+  void expect(char c) {
+    if (!accept(c))
+      fail(std::string("'") + c + "' expected");
+  }
+
+  bool acceptWord(const char *word) {
+    skipSpace();
+    size_t n = strlen(word);
+    if (static_cast<size_t>(end - p) < n || strncmp(p, word, n) != 0)
+      return false;
+    p += n;
+    return true;
+  }
+
+  std::string parseString() {
+    skipSpace();
+    if (p == end || (*p != '\'' && *p != '"'))
+      fail("string expected (arrays of structures are not read)");
+    char quote = *p++;
+    const char *begin = p;
+    while (p < end && *p != quote)
+      ++p;
+    if (p == end)
+      fail("unterminated string");
+    return std::string(begin, p++);
+  }
+
+  int64_t parseInteger() {
+    skipSpace();
+    int64_t value = 0;
+    const char *begin = p;
+    for (; p < end && *p >= '0' && *p <= '9'; ++p)
+      if (__builtin_mul_overflow(value, int64_t(10), &value) ||
+          __builtin_add_overflow(value, int64_t(*p - '0'), &value))
+        fail("extent out of range");
+    if (p == begin)
+      fail("integer expected");
+    return value;
+  }
+
+  void parse() {
+    bool haveDescr = false, haveOrder = false, haveShape = false;
+    expect('{');
+    while (!accept('}')) {
+      std::string key = parseString();
+      expect(':');
+      if (key == "descr" && !haveDescr) {
+        descr = parseString();
+        haveDescr = true;
+      } else if (key == "fortran_order" && !haveOrder) {
+        fortran = acceptWord("True");
+        if (!fortran && !acceptWord("False"))
+          fail("fortran_order is neither True nor False");
+        haveOrder = true;
+      } else if (key == "shape" && !haveShape) {
+        expect('(');
+        while (!accept(')')) {
+          shape.push_back(parseInteger());
+          if (shape.size() > 32)
+            fail("more than 32 dimensions");
+          if (!accept(',') && (skipSpace(), p == end || *p != ')'))
+            fail("',' or ')' expected in the shape");
+        }
+        haveShape = true;
+      } else {
+        fail("unexpected or repeated key '" + key + "'");
+      }
+      if (!accept(',') && (skipSpace(), p == end || *p != '}'))
+        fail("',' or '}' expected");
+    }
+    skipSpace();
+    if (p != end)
+      fail("text after the dictionary");
+    if (!haveDescr || !haveOrder || !haveShape)
+      fail("descr, fortran_order or shape is missing");
+  }
+
+  const std::string where;
+  const char *p;
+  const char *const end;
+};
+
+HmType npyType(const std::string &where, const std::string &descr) {
+  static constexpr struct {
+    const char *descr;
+    HmType type;
+  } table[] = {{"<f4", HM_F32}, {"<f8", HM_F64}, {"<f2", HM_F16}, {"<i8", HM_I64},
+               {"<i4", HM_I32}, {"|i1", HM_I8},  {"|u1", HM_U8},  {"|b1", HM_BOOL}};
+  for (auto &row : table)
+    if (descr == row.descr)
+      return row.type;
+  std::string what = where + "dtype '" + descr + "' is not read";
+  if (!descr.empty() && descr[0] == '>')
+    what += ": big-endian, convert it with array.astype(array.dtype.newbyteorder('<'))";
+  else
+    what += "; accepted are float32, float64, float16, int64, int32, int8, uint8, bool";
+  throw Error(ExitCode::Data, what);
+}
+
+class NpySource final : public ArraySource {
+public:
+  NpySource(std::string name, const std::string &path)
+      : name(std::move(name)), path(path),
+        mapping(std::make_shared<FileMapping>(path, ExitCode::Data)) {}
+
+  const std::string &file() const override { return path; }
+  std::vector<std::string> names() const override { return {name}; }
+  Array load(const std::string &) const override {
+    return parseNpy(path, name, mapping->data(), mapping->size(), mapping);
+  }
+
+private:
+  std::string name, path;
+  std::shared_ptr<FileMapping> mapping;
+};
+
+/// A zip archive of .npy files, stored or deflated, read through libzip.
+class NpzSource final : public ArraySource {
+public:
+  explicit NpzSource(const std::string &path) : path(path) {
+    int code = 0;
+    archive = zip_open(path.c_str(), ZIP_RDONLY, &code);
+    if (!archive) {
+      zip_error_t error;
+      zip_error_init_with_code(&error, code);
+      std::string what = zip_error_strerror(&error);
+      zip_error_fini(&error);
+      throw Error(ExitCode::Data, path + ": not a readable .npz file: " + what);
+    }
+    std::set<std::string> seen;
+    for (zip_int64_t i = 0; i < zip_get_num_entries(archive, 0); ++i) {
+      const char *name = zip_get_name(archive, i, ZIP_FL_ENC_RAW);
+      std::string key = name ? name : "";
+      if (endsWith(key, ".npy"))
+        key.resize(key.size() - 4);
+      if (!seen.insert(key).second) {
+        zip_discard(archive);
+        throw Error(ExitCode::Data, path + ": key '" + key + "' occurs twice");
+      }
+      keys.push_back(key);
+    }
+  }
+
+  ~NpzSource() override { zip_discard(archive); }
+
+  const std::string &file() const override { return path; }
+  std::vector<std::string> names() const override { return keys; }
+
+  Array load(const std::string &name) const override {
+    zip_uint64_t index = 0;
+    while (keys[index] != name)
+      ++index;
+    zip_stat_t status;
+    if (zip_stat_index(archive, index, 0, &status) || !(status.valid & ZIP_STAT_SIZE))
+      fail(name, "no size");
+    std::shared_ptr<char> bytes(new (std::nothrow) char[status.size + 1],
+                                std::default_delete<char[]>());
+    if (!bytes)
+      fail(name, std::to_string(status.size) + " bytes do not fit in memory");
+    zip_file_t *file = zip_fopen_index(archive, index, 0);
+    if (!file)
+      fail(name, zip_strerror(archive));
+    zip_uint64_t done = 0;
+    std::string problem;
+    // One byte more than there should be: the checksum is compared at the very end.
+    while (problem.empty()) {
+      zip_int64_t n = zip_fread(file, bytes.get() + done, status.size + 1 - done);
+      if (n < 0)
+        problem = zip_file_strerror(file);
+      else if (n == 0)
+        break;
+      else
+        done += n;
+    }
+    zip_fclose(file);
+    if (problem.empty() && done != status.size)
+      problem = "truncated: " + std::to_string(done) + " of " + std::to_string(status.size) +
+                " bytes";
+    if (!problem.empty())
+      fail(name, problem);
+    return parseNpy(path, name, bytes.get(), status.size, bytes);
+  }
+
+private:
+  [[noreturn]] void fail(const std::string &key, const std::string &what) const {
+    throw Error(ExitCode::Data, path + ": '" + key + "': " + what);
+  }
+
+  std::string path;
+  zip_t *archive;
+  std::vector<std::string> keys;
+};
+
+class SafetensorsSource final : public ArraySource {
+public:
+  explicit SafetensorsSource(const std::string &path) : contents(path) {}
+  const std::string &file() const override { return contents.path(); }
+  std::vector<std::string> names() const override { return contents.names(); }
+  Array load(const std::string &name) const override { return *contents.find(name); }
+
+private:
+  SafetensorsFile contents;
+};
+
+} // namespace
+
+Array parseNpy(const std::string &file, const std::string &key, const char *bytes, size_t size,
+               std::shared_ptr<const void> owner) {
+  std::string where = file + ": '" + key + "': ";
+  static constexpr char magic[] = "\x93NUMPY";
+  if (size < 10 || std::memcmp(bytes, magic, 6) != 0)
+    throw Error(ExitCode::Data, where + "not a .npy array");
+  unsigned version = static_cast<unsigned char>(bytes[6]);
+  if (version < 1 || version > 3)
+    throw Error(ExitCode::Data, where + ".npy format version " + std::to_string(version) +
+                                    ", accepted are 1 to 3");
+  size_t lengthBytes = version == 1 ? 2 : 4;
+  size_t headerLength = 0;
+  if (size < 8 + lengthBytes)
+    throw Error(ExitCode::Data, where + "truncated in its header");
+  for (size_t i = 0; i < lengthBytes; ++i)
+    headerLength |= static_cast<size_t>(static_cast<unsigned char>(bytes[8 + i])) << 8 * i;
+  size_t begin = 8 + lengthBytes + headerLength;
+  if (begin > size)
+    throw Error(ExitCode::Data, where + "truncated in its header");
+  NpyHeader header(where, bytes + 8 + lengthBytes, bytes + begin);
+
+  Array array;
+  array.file = file;
+  array.key = key;
+  array.type = npyType(where, header.descr);
+  array.shape = header.shape;
+  array.bytes = arrayBytes(array.type, array.shape);
+  if (header.fortran && header.shape.size() > 1)
+    throw Error(ExitCode::Data, where + "is stored in Fortran order; save "
+                                        "numpy.ascontiguousarray(array) instead");
+  if (array.bytes < 0 || static_cast<size_t>(array.bytes) != size - begin)
+    throw Error(ExitCode::Data, where + describe(array.type, array.shape) + " needs " +
+                                    std::to_string(array.bytes) + " bytes, found " +
+                                    std::to_string(size - begin));
+  array.data = bytes + begin;
+  array.owner = std::move(owner);
+  return array;
+}
+
+std::unique_ptr<ArraySource> openSource(const std::string &source) {
+  size_t equals = source.find('=');
+  if (endsWith(source, ".npy")) {
+    if (equals == std::string::npos || equals == 0)
+      throw Error(ExitCode::Data, source + ": a .npy file has no name in it; write NAME=" +
+                                      source + ", NAME being the model's input");
+    return std::make_unique<NpySource>(source.substr(0, equals), source.substr(equals + 1));
+  }
+  if (endsWith(source, ".npz"))
+    return std::make_unique<NpzSource>(source);
+  if (endsWith(source, ".safetensors"))
+    return std::make_unique<SafetensorsSource>(source);
+  throw Error(ExitCode::Data,
+              source + ": accepted are FILE.npz, FILE.safetensors and NAME=FILE.npy");
+}
+
+} // namespace harmony::runtime

@@ -1,0 +1,42 @@
+//===- FileMapping.cpp - A file mapped for reading ------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/train/FileMapping.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace harmony::runtime {
+
+FileMapping::FileMapping(const std::string &path, ExitCode code) {
+  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0)
+    throw Error(code, path + ": " + strerror(errno));
+  struct stat status;
+  if (fstat(file, &status) || !S_ISREG(status.st_mode)) {
+    close(file);
+    throw Error(code, path + ": not a regular file");
+  }
+  bytes = status.st_size;
+  void *p = bytes ? mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
+  int error = errno;
+  close(file);
+  if (p == MAP_FAILED)
+    throw Error(code, path + ": cannot be mapped: " + strerror(error));
+  base = static_cast<const char *>(p);
+}
+
+FileMapping::~FileMapping() {
+  if (base)
+    munmap(const_cast<char *>(base), bytes);
+}
+
+} // namespace harmony::runtime
