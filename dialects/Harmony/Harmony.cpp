@@ -122,10 +122,6 @@ LogicalResult LaunchOp::verify() {
   return verifyRefs(*this, getRefs());
 }
 
-void FillOp::build(OpBuilder &builder, OperationState &state, RefAttr ref, int64_t value) {
-  build(builder, state, TypeRange(), ref, builder.getI64IntegerAttr(value));
-}
-
 LogicalResult FillOp::verify() {
   if (getValue() < 0 || getValue() > 255)
     return emitOpError() << "value is " << getValue() << ", expected a byte in [0, 255]";

@@ -190,7 +190,6 @@ def Harmony_FillOp : Harmony_TaskBodyOp<"fill"> {
   let summary = "every byte of the reference becomes `value`";
   let arguments = (ins Harmony_RefAttr:$ref, Int:$value);
   let assemblyFormat = "$ref `value` $value attr-dict";
-  let builders = [OpBuilder<(ins "RefAttr":$ref, CArg<"int64_t", "0">:$value)>];
 }
 
 //===----------------------------------------------------------------------===//
