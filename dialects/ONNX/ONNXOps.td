@@ -38,7 +38,7 @@ def ONNX_Dialect : Dialect {
         graphs of its step and of its initialization.
 
     Attributes of the module: `onnx.ir_version` (i64), `onnx.opset` (dictionary
-    from domain to i64), `onnx.producer`, `onnx.producer_version`,
+    from domain to i64; ONNX's own is "ai.onnx"), `onnx.producer`, `onnx.producer_version`,
     `onnx.metadata` (dictionary of strings) and, where initializers lie in other
     files, `onnx.source`: the path of the model, whose folder those files must
     be in.
