@@ -1,0 +1,308 @@
+//===- FormGroups.cpp - Fuse pointwise and row work -----------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Layers/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace harmony {
+#define GEN_PASS_DEF_FORMGROUPSPASS
+#include "passes/Layers/Passes.h.inc"
+} // namespace harmony
+
+using namespace mlir;
+using namespace harmony;
+
+namespace {
+
+/// Repeated in every group that reads them rather than stored.
+bool isLeaf(Operation *op) { return isa<arith::ConstantOp, nn::BroadcastOp, nn::IotaOp>(op); }
+
+bool isPointwise(Operation *op) {
+  return op->hasTrait<OpTrait::Elementwise>() || isa<arith::SelectOp>(op);
+}
+
+/// Ops that stay outside of groups: library calls, views, and what moves data.
+bool isOpaque(Operation *op) {
+  return isa<nn::DotGeneralOp, nn::ReshapeOp, nn::TransposeOp, nn::SliceOp, nn::ConcatOp, nn::PadOp,
+             nn::ScatterAddOp, nn::GetOp>(op);
+}
+
+/// Shape and batch: what a domain is compared by.
+struct Shape {
+  SmallVector<int64_t> extents;
+  Attribute encoding;
+  explicit Shape(Type type) : extents(cast<RankedTensorType>(type).getShape()),
+                              encoding(cast<RankedTensorType>(type).getEncoding()) {}
+  bool operator==(const Shape &other) const { return extents == other.extents && encoding == other.encoding; }
+  /// This shape without its last `count` axes.
+  Shape drop(int64_t count) const {
+    Shape result = *this;
+    result.extents.resize(extents.size() - count);
+    if (auto batch = dyn_cast_or_null<nn::BatchAttr>(encoding); batch && batch.getAxis() >= static_cast<int64_t>(result.extents.size()))
+      result.encoding = {};
+    return result;
+  }
+  int64_t rank() const { return extents.size(); }
+};
+
+/// How many trailing axes an op combines within a row; 0: none (pointwise).
+int64_t rowAxes(Operation *op) {
+  if (isa<nn::SoftmaxOp, nn::CrossEntropyOp>(op))
+    return 1;
+  if (auto norm = dyn_cast<nn::LayerNormOp>(op))
+    return cast<RankedTensorType>(norm.getOperand().getType()).getRank() - norm.getAxis();
+  auto reduce = dyn_cast<nn::ReduceOp>(op);
+  if (!reduce)
+    return 0;
+  int64_t rank = cast<RankedTensorType>(reduce.getOperand().getType()).getRank();
+  SmallVector<int64_t> axes(reduce.getAxes());
+  llvm::sort(axes);
+  for (auto [index, axis] : llvm::enumerate(axes))
+    if (axis != rank - static_cast<int64_t>(axes.size()) + static_cast<int64_t>(index))
+      return 0;
+  return axes.size();
+}
+
+/// A reduction over leading axes ends a group: its result is complete only when
+/// the whole domain is through.
+bool isColumnReduction(Operation *op) {
+  auto reduce = dyn_cast<nn::ReduceOp>(op);
+  if (!reduce)
+    return false;
+  SmallVector<int64_t> axes(reduce.getAxes());
+  llvm::sort(axes);
+  for (auto [index, axis] : llvm::enumerate(axes))
+    if (axis != static_cast<int64_t>(index))
+      return false;
+  return !axes.empty();
+}
+
+/// The shape that an op iterates over.
+Shape domainOf(Operation *op) {
+  if (isa<nn::ReduceOp, nn::LayerNormOp, nn::SoftmaxOp, nn::CrossEntropyOp>(op))
+    return Shape(op->getOperand(0).getType());
+  return Shape(op->getResult(0).getType());
+}
+
+struct Group {
+  Shape domain;
+  int64_t row = 0; ///< trailing axes of a row; 0 while nothing asks for one
+  llvm::SetVector<Operation *> ops;
+  DenseSet<Value> complete; ///< results of column reductions
+};
+
+class GroupFormer {
+public:
+  explicit GroupFormer(func::FuncOp function) : function(function) {}
+
+  size_t run() {
+    for (Operation &op : function.front().without_terminator())
+      if (!isLeaf(&op))
+        assign(&op);
+    emit();
+    return groups.size();
+  }
+
+private:
+  /// The last item (group or opaque op, in order of emission) that `value` waits for, -1: none.
+  int itemOf(Value value) const {
+    Operation *op = value.getDefiningOp();
+    if (!op)
+      return -1;
+    if (auto it = item.find(op); it != item.end())
+      return it->second;
+    int last = -1; // a leaf
+    for (Value operand : op->getOperands())
+      last = std::max(last, itemOf(operand));
+    return last;
+  }
+
+  void assign(Operation *op) {
+    int last = -1;
+    for (Value operand : op->getOperands())
+      last = std::max(last, itemOf(operand));
+    if (!isOpaque(op) && last >= 0 && items[last].group && canJoin(*items[last].group, op)) {
+      join(*items[last].group, op);
+      item[op] = last;
+      return;
+    }
+    item[op] = items.size();
+    if (isOpaque(op)) {
+      items.push_back({op, nullptr});
+      return;
+    }
+    groups.push_back(std::make_unique<Group>(Group{domainOf(op), 0, {}, {}}));
+    join(*groups.back(), op);
+    items.push_back({nullptr, groups.back().get()});
+  }
+
+  bool canJoin(Group &group, Operation *op) const {
+    for (Value operand : op->getOperands())
+      if (readsComplete(group, operand))
+        return false;
+    Shape domain = domainOf(op);
+    int64_t row = rowAxes(op);
+    if (isa<nn::GatherOp>(op))
+      return false; // reads its operand at random
+    if (domain == group.domain) {
+      if (isColumnReduction(op) && row == domain.rank())
+        return true; // everything into one value: a row reduction, then a column one
+      return row == 0 || group.row == 0 || row == group.row;
+    }
+    // Work on the results of row reductions.
+    return group.row != 0 && domain == group.domain.drop(group.row) && (isPointwise(op) || isColumnReduction(op));
+  }
+
+  /// Whether `value` is, or is made by leaves from, a finished column reduction of the group.
+  bool readsComplete(Group &group, Value value) const {
+    if (group.complete.contains(value))
+      return true;
+    Operation *op = value.getDefiningOp();
+    return op && isLeaf(op) && llvm::any_of(op->getOperands(), [&](Value operand) { return readsComplete(group, operand); });
+  }
+
+  static void join(Group &group, Operation *op) {
+    group.ops.insert(op);
+    int64_t row = rowAxes(op);
+    bool column = isColumnReduction(op);
+    if (row && !column && domainOf(op) == group.domain)
+      group.row = row;
+    if (column)
+      group.complete.insert(op->getResult(0));
+  }
+
+  void emit() {
+    IRMapping mapping;
+    for (BlockArgument argument : function.getArguments())
+      mapping.map(argument, argument);
+    Operation *terminator = function.front().getTerminator();
+    OpBuilder builder(terminator);
+    for (auto &[op, group] : items) {
+      if (group) {
+        emitGroup(*group, builder, mapping);
+        continue;
+      }
+      for (Value operand : op->getOperands())
+        materialise(operand, builder, mapping);
+      builder.clone(*op, mapping);
+    }
+    for (OpOperand &operand : terminator->getOpOperands()) {
+      materialise(operand.get(), builder, mapping);
+      operand.set(mapping.lookup(operand.get()));
+    }
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front().without_terminator())))
+      if (op.use_empty())
+        op.erase();
+  }
+
+  /// A leaf that something outside of any group reads: a constant stays one, others become a
+  /// group of their own.
+  void materialise(Value value, OpBuilder &builder, IRMapping &mapping) {
+    if (mapping.contains(value))
+      return;
+    Operation *op = value.getDefiningOp();
+    if (isa<arith::ConstantOp>(op)) {
+      mapping.map(value, builder.clone(*op)->getResult(0));
+      return;
+    }
+    Group group{Shape(value.getType()), 0, {}, {}};
+    group.ops.insert(op);
+    outputs.insert(value);
+    emitGroup(group, builder, mapping);
+  }
+
+  /// Clones leaves that `value` is made from into the group, in front of their users.
+  void collectLeaves(Value value, const Group &group, llvm::SetVector<Operation *> &ops) const {
+    Operation *op = value.getDefiningOp();
+    if (!op || !isLeaf(op) || group.ops.contains(op) || ops.contains(op))
+      return;
+    for (Value operand : op->getOperands())
+      collectLeaves(operand, group, ops);
+    ops.insert(op);
+  }
+
+  void emitGroup(const Group &group, OpBuilder &builder, IRMapping &mapping) {
+    llvm::SetVector<Operation *> ops;
+    for (Operation *op : group.ops) {
+      for (Value operand : op->getOperands())
+        collectLeaves(operand, group, ops);
+      ops.insert(op);
+    }
+    llvm::SetVector<Value> operands;
+    SmallVector<Value> results;
+    SmallVector<Location> locs;
+    for (Operation *op : ops) {
+      for (Value operand : op->getOperands())
+        if (Operation *producer = operand.getDefiningOp(); !producer || !ops.contains(producer))
+          operands.insert(operand);
+      if (!group.ops.contains(op))
+        continue;
+      locs.push_back(op->getLoc());
+      for (Value result : op->getResults())
+        if (outputs.contains(result) || llvm::any_of(result.getUsers(), [&](Operation *user) { return isOutside(user, group); }))
+          results.push_back(result);
+    }
+    // A row vector that is stored as it is read: the group's own leaf.
+    SmallVector<Value> mappedOperands;
+    for (Value operand : operands)
+      mappedOperands.push_back(mapping.lookup(operand));
+    auto op = nn::GroupOp::create(builder, builder.getFusedLoc(locs), TypeRange(ValueRange(results)), mappedOperands);
+    Block *body = &op.getBody().emplaceBlock();
+    IRMapping inner;
+    for (Value operand : operands)
+      inner.map(operand, body->addArgument(operand.getType(), operand.getLoc()));
+    OpBuilder bodyBuilder = OpBuilder::atBlockEnd(body);
+    for (Operation *member : ops)
+      bodyBuilder.clone(*member, inner);
+    SmallVector<Value> yielded;
+    for (Value result : results)
+      yielded.push_back(inner.lookup(result));
+    nn::YieldOp::create(bodyBuilder, op.getLoc(), yielded);
+    for (auto [result, replacement] : llvm::zip(results, op.getResults()))
+      mapping.map(result, replacement);
+  }
+
+  /// Whether `user`, directly or through leaves, belongs to something else than the group.
+  bool isOutside(Operation *user, const Group &group) const {
+    if (group.ops.contains(user))
+      return false;
+    if (!isLeaf(user))
+      return true;
+    return llvm::any_of(user->getUsers(), [&](Operation *next) { return isOutside(next, group); });
+  }
+
+  struct Item {
+    Operation *op;
+    Group *group;
+  };
+  func::FuncOp function;
+  std::vector<std::unique_ptr<Group>> groups;
+  SmallVector<Item> items;
+  DenseMap<Operation *, int> item;
+  DenseSet<Value> outputs; ///< of groups made for a leaf
+};
+
+} // namespace
+
+size_t harmony::formGroups(func::FuncOp function) { return GroupFormer(function).run(); }
+
+namespace {
+struct FormGroups : harmony::impl::FormGroupsPassBase<FormGroups> {
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function->hasAttr(kLayerAttr) || function.getName().ends_with(".bwd"))
+        groupCount += formGroups(function);
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,391 @@
+//===- FormLayers.cpp - Cut the model into layers -------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Layers/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace harmony {
+#define GEN_PASS_DEF_FORMLAYERSPASS
+#include "passes/Layers/Passes.h.inc"
+} // namespace harmony
+
+using namespace mlir;
+using namespace harmony;
+
+namespace {
+
+/// What a value depends on. Only `Chain` values, which depend on trained
+/// parameters and on inputs, have a place in the sequence of layers.
+enum class Origin { Constant, Weights, Inputs, Chain };
+
+Origin join(Origin a, Origin b) {
+  if (a == Origin::Constant)
+    return b;
+  if (b == Origin::Constant || a == b)
+    return a;
+  return Origin::Chain;
+}
+
+/// Bytes per sample that a value adds to a cut.
+int64_t bytesPerSample(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  int64_t bytes = std::max<int64_t>(type.getElementTypeBitWidth() / 8, 1);
+  for (int64_t extent : type.getShape())
+    bytes *= ShapedType::isDynamic(extent) ? 1 : extent;
+  if (nn::BatchAttr batch = nn::getBatch(type))
+    bytes *= batch.getFactor();
+  return bytes;
+}
+
+/// The chain of one function and where to cut it.
+class Chain {
+public:
+  explicit Chain(func::FuncOp function) {
+    for (BlockArgument argument : function.getArguments())
+      origins[argument] = Origin::Inputs;
+    for (Operation &op : function.front().without_terminator()) {
+      if (isa<nn::LossOp>(op))
+        continue;
+      Origin origin = isa<nn::GetOp>(op) ? Origin::Weights : Origin::Constant;
+      for (Value operand : op.getOperands())
+        origin = join(origin, origins.lookup(operand));
+      for (Value result : op.getResults())
+        origins[result] = origin;
+      if (origin == Origin::Chain)
+        ops.push_back(&op);
+    }
+    for (auto [index, op] : llvm::enumerate(ops))
+      position[op] = index;
+  }
+
+  Origin getOrigin(Value value) const { return origins.lookup(value); }
+  ArrayRef<Operation *> getOps() const { return ops; }
+
+  /// Indices of the ops behind which the chain is cut, ascending; the last op is
+  /// not among them.
+  SmallVector<size_t> findCuts() const {
+    SmallVector<size_t> heavy = findHeavyOps();
+    if (heavy.size() < 2)
+      return {};
+    SmallVector<int64_t> bytes(ops.size()), values(ops.size());
+    measureLiveSets(bytes, values);
+
+    struct Gap {
+      size_t cut;
+      int64_t bytes, values;
+    };
+    SmallVector<Gap> gaps;
+    for (size_t i = 0; i + 1 < heavy.size(); ++i) {
+      size_t best = heavy[i];
+      for (size_t p = heavy[i]; p < heavy[i + 1]; ++p)
+        if (bytes[p] < bytes[best])
+          best = p;
+      gaps.push_back({best, bytes[best], values[best]});
+    }
+    SmallVector<size_t> cuts;
+    for (size_t i = 0; i < gaps.size(); ++i) {
+      bool narrowLeft = i == 0 || gaps[i].bytes < gaps[i - 1].bytes;
+      bool narrowRight = i + 1 == gaps.size() || gaps[i].bytes < gaps[i + 1].bytes;
+      if (gaps[i].values == 1 || (narrowLeft && narrowRight))
+        cuts.push_back(gaps[i].cut);
+    }
+    return cuts;
+  }
+
+private:
+  /// Products, and the last of a run of look-ups: embeddings that are added up
+  /// make one layer.
+  SmallVector<size_t> findHeavyOps() const {
+    SmallVector<size_t> heavy;
+    bool lookup = false;
+    for (auto [index, op] : llvm::enumerate(ops)) {
+      bool isLookup = false;
+      if (auto gather = dyn_cast<nn::GatherOp>(op))
+        isLookup = origins.lookup(gather.getOperand()) == Origin::Weights;
+      if (!isLookup && !isa<nn::DotGeneralOp>(op))
+        continue;
+      if (isLookup && lookup)
+        heavy.back() = index;
+      else
+        heavy.push_back(index);
+      lookup = isLookup;
+    }
+    return heavy;
+  }
+
+  /// bytes[p], values[p]: what of the chain is live behind op p.
+  void measureLiveSets(MutableArrayRef<int64_t> bytes, MutableArrayRef<int64_t> values) const {
+    for (auto [index, op] : llvm::enumerate(ops)) {
+      for (Value result : op->getResults()) {
+        size_t last = index;
+        for (Operation *user : result.getUsers()) {
+          auto it = position.find(user);
+          // The loss and results are read at the end.
+          last = std::max(last, it == position.end() ? ops.size() - 1 : it->second);
+        }
+        for (size_t p = index; p < last; ++p) {
+          bytes[p] += bytesPerSample(result);
+          ++values[p];
+        }
+      }
+    }
+  }
+
+  DenseMap<Value, Origin> origins;
+  SmallVector<Operation *> ops;
+  DenseMap<Operation *, size_t> position;
+};
+
+/// Replaces the body of one function by calls of layer functions.
+class LayerBuilder {
+public:
+  LayerBuilder(func::FuncOp function, llvm::StringMap<func::FuncOp> &known, SymbolTable &symbols)
+      : function(function), chain(function), known(known), symbols(symbols) {}
+
+  /// Returns the number of layers.
+  size_t run() {
+    SmallVector<size_t> cuts = chain.findCuts();
+    ArrayRef<Operation *> ops = chain.getOps();
+    SmallVector<ArrayRef<Operation *>> segments;
+    size_t begin = 0;
+    for (size_t cut : cuts) {
+      segments.push_back(ops.slice(begin, cut + 1 - begin));
+      begin = cut + 1;
+    }
+    if (begin < ops.size())
+      segments.push_back(ops.drop_front(begin));
+
+    OpBuilder builder(function.getContext());
+    builder.setInsertionPoint(function.front().getTerminator());
+    for (auto [index, segment] : llvm::enumerate(segments))
+      buildLayer(segment, index, builder);
+    finish();
+    return segments.size();
+  }
+
+private:
+  void buildLayer(ArrayRef<Operation *> segment, size_t index, OpBuilder &builder) {
+    DenseSet<Operation *> inside(segment.begin(), segment.end());
+    // What the layer reads, in three classes, each in the order of first use.
+    llvm::SetVector<Value> weights, inputs, cuts;
+    llvm::SetVector<Operation *> repeated;
+    for (Operation *op : segment)
+      for (Value operand : op->getOperands())
+        collect(operand, inside, weights, inputs, cuts, repeated);
+    SmallVector<Value> arguments;
+    for (auto *set : {&weights, &inputs, &cuts})
+      arguments.append(set->begin(), set->end());
+
+    SmallVector<Value> results;
+    for (Operation *op : segment)
+      for (Value result : op->getResults())
+        if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !inside.contains(user); }))
+          results.push_back(result);
+
+    Location loc = segment.back()->getLoc();
+    func::FuncOp layer = outline(segment, repeated.getArrayRef(), arguments, results, loc);
+    SmallVector<Value> operands;
+    for (Value argument : arguments)
+      operands.push_back(mapped.lookupOrDefault(argument));
+    auto call = func::CallOp::create(builder, loc, layer, operands);
+    call->setAttr(kLayerNameAttr, builder.getStringAttr(nameLayer(segment, index)));
+    for (auto [result, replacement] : llvm::zip(results, call.getResults()))
+      mapped.map(result, replacement);
+  }
+
+  /// Sorts the leaves that `value` is computed from into classes and lists the ops to repeat.
+  void collect(Value value, const DenseSet<Operation *> &inside, llvm::SetVector<Value> &weights,
+               llvm::SetVector<Value> &inputs, llvm::SetVector<Value> &cuts, llvm::SetVector<Operation *> &repeated) {
+    Operation *op = value.getDefiningOp();
+    if (!op) {
+      inputs.insert(value);
+    } else if (isa<nn::GetOp>(op)) {
+      // Two reads of a variable are one argument.
+      auto name = cast<nn::GetOp>(op).getVariableAttr().getAttr();
+      auto [it, inserted] = reads.try_emplace(name, value);
+      weights.insert(it->second);
+      if (!inserted && it->second != value)
+        sameRead[value] = it->second;
+    } else if (chain.getOrigin(value) == Origin::Chain) {
+      if (!inside.contains(op))
+        cuts.insert(value);
+    } else if (!repeated.contains(op)) {
+      for (Value operand : op->getOperands())
+        collect(operand, inside, weights, inputs, cuts, repeated);
+      repeated.insert(op);
+    }
+  }
+
+  func::FuncOp outline(ArrayRef<Operation *> segment, ArrayRef<Operation *> repeated, ArrayRef<Value> arguments,
+                       ArrayRef<Value> results, Location loc) {
+    MLIRContext *context = function.getContext();
+    auto type = FunctionType::get(context, TypeRange(ValueRange(arguments)), TypeRange(ValueRange(results)));
+    auto layer = func::FuncOp::create(loc, "layer", type);
+    layer.setPrivate();
+    layer->setAttr(kLayerAttr, UnitAttr::get(context));
+    Block *body = layer.addEntryBlock();
+    IRMapping mapping;
+    for (auto [argument, parameter] : llvm::zip(arguments, body->getArguments()))
+      mapping.map(argument, parameter);
+    for (auto [read, first] : sameRead)
+      if (mapping.contains(first))
+        mapping.map(read, mapping.lookup(first));
+    OpBuilder builder = OpBuilder::atBlockEnd(body);
+    for (Operation *op : repeated)
+      builder.clone(*op, mapping);
+    for (Operation *op : segment)
+      builder.clone(*op, mapping);
+    SmallVector<Value> returned;
+    for (Value result : results)
+      returned.push_back(mapping.lookup(result));
+    func::ReturnOp::create(builder, loc, returned);
+
+    auto isFloat = [](Value value) { return isa<FloatType>(cast<RankedTensorType>(value.getType()).getElementType()); };
+    UnitAttr unit = UnitAttr::get(context);
+    for (auto [index, argument] : llvm::enumerate(arguments))
+      if (isFloat(argument) && (chain.getOrigin(argument) == Origin::Chain || isTrained(argument)))
+        layer.setArgAttr(index, kDifferentiableAttr, unit);
+    for (auto [index, result] : llvm::enumerate(results))
+      if (isFloat(result))
+        layer.setResultAttr(index, kDifferentiableAttr, unit);
+    return unique(layer);
+  }
+
+  bool isTrained(Value value) {
+    auto get = value.getDefiningOp<nn::GetOp>();
+    return get && symbols.lookup<nn::VariableOp>(get.getVariable()).getRole() == nn::Role::parameter;
+  }
+
+  /// Returns the function that equals `layer`, which is deleted, or else inserts it.
+  func::FuncOp unique(func::FuncOp layer) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    layer.print(stream, OpPrintingFlags().useLocalScope());
+    func::FuncOp &entry = known[text];
+    if (entry) {
+      layer.erase();
+      return entry;
+    }
+    layer.setName(("layer_" + Twine(known.size() - 1)).str());
+    symbols.insert(layer);
+    return entry = layer;
+  }
+
+  /// Named after the last heavy op's weight, or its position.
+  std::string nameLayer(ArrayRef<Operation *> segment, size_t index) {
+    llvm::SetVector<Value> weights, inputs, cuts;
+    llvm::SetVector<Operation *> repeated;
+    DenseSet<Operation *> inside(segment.begin(), segment.end());
+    std::string name;
+    for (Operation *op : segment) {
+      if (!isa<nn::DotGeneralOp, nn::GatherOp>(op))
+        continue;
+      weights.clear();
+      for (Value operand : op->getOperands())
+        if (chain.getOrigin(operand) == Origin::Weights)
+          collect(operand, inside, weights, inputs, cuts, repeated);
+      repeated.clear();
+      if (!weights.empty())
+        name = weights.front().getDefiningOp<nn::GetOp>().getVariable().str();
+    }
+    return name.empty() ? "layer " + std::to_string(index) : name;
+  }
+
+  /// Redirects loss and results to the calls and erases the old body, but for what
+  /// they still need of it: reads of variables, outputs that depend on inputs alone.
+  void finish() {
+    Operation *terminator = function.front().getTerminator();
+    int64_t term = 0;
+    for (auto loss : llvm::make_early_inc_range(function.getOps<nn::LossOp>())) {
+      loss.getNumeratorMutable().assign(mapped.lookupOrDefault(loss.getNumerator()));
+      if (loss.getDenominator()) {
+        loss.getDenominatorMutable().clear();
+        loss->setAttr(kDenominatorAttr, Builder(loss).getI64IntegerAttr(term++));
+      }
+      loss->moveBefore(terminator);
+    }
+    for (OpOperand &operand : terminator->getOpOperands())
+      operand.set(mapped.lookupOrDefault(operand.get()));
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front().without_terminator())))
+      if (op.use_empty() && isPure(&op))
+        op.erase();
+  }
+
+  func::FuncOp function;
+  Chain chain;
+  llvm::StringMap<func::FuncOp> &known;
+  SymbolTable &symbols;
+  IRMapping mapped;
+  DenseMap<StringAttr, Value> reads;          ///< first read of each variable
+  llvm::MapVector<Value, Value> sameRead;     ///< other reads, to the first
+};
+
+struct FormLayers : harmony::impl::FormLayersPassBase<FormLayers> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    SymbolTable symbols(module);
+    auto main = symbols.lookup<func::FuncOp>(kMainName);
+    if (!main) {
+      module.emitError("no function @main: the module is not a normalised model");
+      return signalPassFailure();
+    }
+    auto evaluate = cast<func::FuncOp>(main->clone());
+    evaluate.setName(kEvaluateName);
+    symbols.insert(evaluate, std::next(Block::iterator(main)));
+    bool trains = !main.getOps<nn::LossOp>().empty();
+    if (trains) {
+      dropResults(main);
+      buildPrologue(main, symbols);
+    }
+    llvm::StringMap<func::FuncOp> known;
+    // A forward-only model has no training forward.
+    if (trains)
+      layerCount += LayerBuilder(main, known, symbols).run();
+    else
+      main.erase();
+    LayerBuilder(evaluate, known, symbols).run();
+    functionCount += known.size();
+  }
+
+  /// The training forward computes the loss alone.
+  static void dropResults(func::FuncOp main) {
+    main.front().getTerminator()->setOperands({});
+    main.setType(FunctionType::get(main.getContext(), main.getArgumentTypes(), {}));
+    main.removeResAttrsAttr();
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(main.front().without_terminator())))
+      if (op.use_empty() && isPure(&op))
+        op.erase();
+  }
+
+  /// @prologue: the inputs to the denominators that depend on them, in the order of the terms.
+  static void buildPrologue(func::FuncOp main, SymbolTable &symbols) {
+    auto prologue = cast<func::FuncOp>(main->clone());
+    prologue.setName(kPrologueName);
+    SmallVector<Value> denominators;
+    SmallVector<Type> types;
+    for (auto loss : llvm::make_early_inc_range(prologue.getOps<nn::LossOp>())) {
+      if (Value denominator = loss.getDenominator()) {
+        denominators.push_back(denominator);
+        types.push_back(denominator.getType());
+      }
+      loss.erase();
+    }
+    prologue.front().getTerminator()->setOperands(denominators);
+    prologue.setType(FunctionType::get(main.getContext(), main.getArgumentTypes(), types));
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(prologue.front().without_terminator())))
+      if (op.use_empty() && isPure(&op))
+        op.erase();
+    symbols.insert(prologue, std::next(Block::iterator(main)));
+  }
+};
+
+} // namespace

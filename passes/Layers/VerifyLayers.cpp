@@ -1,0 +1,60 @@
+//===- VerifyLayers.cpp - What form-layers promises -----------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Layers/Passes.h"
+
+namespace harmony {
+#define GEN_PASS_DEF_VERIFYLAYERSPASS
+#include "passes/Layers/Passes.h.inc"
+} // namespace harmony
+
+using namespace mlir;
+using namespace harmony;
+
+namespace {
+struct VerifyLayers : harmony::impl::VerifyLayersPassBase<VerifyLayers> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    SymbolTable symbols(module);
+    DenseSet<Operation *> called;
+    LogicalResult result = success();
+    for (StringRef name : {kMainName, kEvaluateName})
+      if (auto function = symbols.lookup<func::FuncOp>(name))
+        if (failed(verifyChain(function, symbols, called)))
+          result = failure();
+    for (auto function : module.getOps<func::FuncOp>())
+      if (function->hasAttr(kLayerAttr) && !called.contains(function))
+        result = function.emitError("layer function is never called");
+    if (failed(result))
+      signalPassFailure();
+  }
+
+  static LogicalResult verifyChain(func::FuncOp function, SymbolTable &symbols, DenseSet<Operation *> &called) {
+    for (Operation &op : function.front().without_terminator()) {
+      if (isa<nn::GetOp, nn::LossOp>(op))
+        continue;
+      auto call = dyn_cast<func::CallOp>(op);
+      if (!call)
+        return op.emitOpError("is not part of a layer: @") << function.getName() << " may hold nn.get, calls and nn.loss";
+      auto layer = symbols.lookup<func::FuncOp>(call.getCallee());
+      if (!layer || !layer->hasAttr(kLayerAttr))
+        return call.emitOpError("calls @") << call.getCallee() << ", which is not a layer function";
+      called.insert(layer);
+      // A value made by a layer carries gradients exactly if it is floating.
+      for (auto [index, operand] : llvm::enumerate(call.getOperands())) {
+        bool isFloat = isa<FloatType>(cast<RankedTensorType>(operand.getType()).getElementType());
+        if (operand.getDefiningOp<func::CallOp>() && isFloat != !!layer.getArgAttr(index, kDifferentiableAttr)) {
+          auto error = layer.emitError("argument ") << index << (isFloat ? " must" : " must not") << " be " << kDifferentiableAttr;
+          error.attachNote(call.getLoc()) << "it is called with a value of the chain here";
+          return error;
+        }
+      }
+    }
+    return success();
+  }
+};
+} // namespace

@@ -1,0 +1,508 @@
+//===- BuildModel.cpp - From layered IR to a planning problem -------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Tasks/BuildModel.h"
+
+#include "dialects/NN/NN.h"
+#include "passes/Layers/Passes.h"
+#include "passes/Tasks/LowerTask.h"
+#include "passes/Tasks/View.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace harmony;
+using schedule::SlotKind;
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+std::string harmony::forwardTaskName(const std::string &function, int64_t microbatch) {
+  return function + ".u" + std::to_string(microbatch);
+}
+
+std::string harmony::recomputeTaskName(const std::string &function, int64_t microbatch) {
+  return function + ".again.u" + std::to_string(microbatch);
+}
+
+std::string harmony::backwardTaskName(const std::string &function, int64_t microbatch,
+                                      const std::vector<int> &accumulate) {
+  std::string name = function + ".bwd.u" + std::to_string(microbatch);
+  for (int argument : accumulate)
+    name += ".add" + std::to_string(argument);
+  return name;
+}
+
+std::string harmony::updateTaskName(const std::string &function, int uses) {
+  std::string name = "update." + function;
+  return uses == 1 ? name : name + ".uses" + std::to_string(uses);
+}
+
+//===----------------------------------------------------------------------===//
+// Building
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+constexpr llvm::StringLiteral kPrimalAttr = "nn.primal";
+constexpr llvm::StringLiteral kSavedAttr = "nn.saved";
+constexpr llvm::StringLiteral kCotangentAttr = "nn.cotangent";
+constexpr llvm::StringLiteral kGradientAttr = "nn.gradient";
+
+std::optional<int64_t> argumentIndex(func::FuncOp function, unsigned argument, StringRef name) {
+  auto attr = function.getArgAttrOfType<IntegerAttr>(argument, name);
+  return attr ? std::optional(attr.getInt()) : std::nullopt;
+}
+
+class ModelBuilder {
+public:
+  ModelBuilder(ModuleOp module, ModuleOp kernels, const ModelOptions &options)
+      : module(module), kernels(kernels), options(options), symbols(module) {}
+
+  FailureOr<Model> run() {
+    auto chain = symbols.lookup<func::FuncOp>(options.training ? kMainName : kEvaluateName);
+    if (!chain)
+      return module.emitError("no function @") << (options.training ? kMainName : kEvaluateName);
+    planner::Problem &problem = model.problem;
+    problem.name = (options.training ? "training step" : "evaluation");
+    problem.training = options.training;
+    problem.batch = options.batch;
+    problem.splittable = options.splittable;
+    if (options.microbatch)
+      problem.microbatches = {*options.microbatch};
+    else
+      for (int64_t u = options.splittable ? 1 : options.batch; u <= options.batch; ++u)
+        if (options.batch % u == 0)
+          problem.microbatches.push_back(u);
+    addInputs(chain);
+    addLosses(chain);
+    for (auto call : chain.getOps<func::CallOp>())
+      if (failed(addLayer(call)))
+        return failure();
+    if (failed(addOutputs(chain)))
+      return failure();
+    if (options.training && (failed(lowerPrologue(chain)) || failed(addUpdates()) || failed(lowerStepScalars())))
+      return failure();
+    if (failed(lowerLayers()))
+      return failure();
+    return std::move(model);
+  }
+
+private:
+  //===--------------------------------------------------------------------===//
+  // The problem
+  //===--------------------------------------------------------------------===//
+
+  void addInputs(func::FuncOp chain) {
+    for (BlockArgument argument : chain.getArguments()) {
+      auto name = chain.getArgAttrOfType<StringAttr>(argument.getArgNumber(), nn::kNameAttr);
+      values[argument] = addValue(name ? name.getValue().str() : "input", typeOf(argument));
+      model.valueInput.back() = argument.getArgNumber();
+    }
+  }
+
+  int addValue(const std::string &name, RankedTensorType type) {
+    planner::Value value;
+    value.name = name;
+    (nn::getBatch(type) ? value.bytesPerSample : value.fixedBytes) = tensorBytes(nn::instantiate(type, 1));
+    model.problem.values.push_back(value);
+    model.valueInput.push_back(-1);
+    model.valueOutput.push_back(-1);
+    return model.problem.values.size() - 1;
+  }
+
+  int addTensor(StringRef symbol) {
+    auto [it, inserted] = tensors.try_emplace(symbol, model.problem.tensors.size());
+    if (inserted) {
+      auto variable = symbols.lookup<nn::VariableOp>(symbol);
+      planner::Tensor tensor;
+      tensor.name = symbol.str();
+      tensor.bytes = tensorBytes(cast<RankedTensorType>(variable.getType()));
+      tensor.trainable = options.training && variable.getRole() == nn::Role::parameter;
+      tensor.gradientBytes = tensor.trainable ? tensor.bytes : 0;
+      model.problem.tensors.push_back(tensor);
+      model.tensorVariable.push_back(symbol.str());
+      model.updates.emplace_back();
+    }
+    return it->second;
+  }
+
+  int addScalar(const std::string &name, planner::ScalarRole role) {
+    model.problem.scalars.push_back({name, 4, role});
+    return model.problem.scalars.size() - 1;
+  }
+
+  void addLosses(func::FuncOp chain) {
+    for (auto loss : chain.getOps<nn::LossOp>()) {
+      std::string index = std::to_string(model.losses.size());
+      LossBinding binding;
+      binding.accumulator = addScalar("loss " + index, planner::ScalarRole::Accumulator);
+      if (options.training)
+        binding.seed = addScalar("seed " + index, planner::ScalarRole::Seed);
+      binding.scale = loss.getScale().convertToDouble();
+      numerators[loss.getNumerator()] = model.losses.size();
+      model.losses.push_back(binding);
+    }
+  }
+
+  LogicalResult addLayer(func::CallOp call) {
+    auto function = symbols.lookup<func::FuncOp>(call.getCallee());
+    auto backward = symbols.lookup<func::FuncOp>((call.getCallee() + ".bwd").str());
+    planner::Layer layer;
+    LayerBinding binding;
+    // A layer that trains without parameters or inputs to differentiate has no backward.
+    llvm::DenseSet<int64_t> backwardReads;
+    if (options.training && backward)
+      for (unsigned i = 0; i < backward.getNumArguments(); ++i)
+        if (auto primal = argumentIndex(backward, i, kPrimalAttr))
+          backwardReads.insert(*primal);
+    layer.name = call->getAttrOfType<StringAttr>(kLayerNameAttr).str();
+    binding.function = call.getCallee().str() + (options.training ? "" : ".eval");
+    layer.function = addFunction(binding.function);
+    for (auto [index, operand] : llvm::enumerate(call.getOperands())) {
+      bool reads = backwardReads.contains(index);
+      bool gradient = options.training && function.getArgAttr(index, kDifferentiableAttr);
+      if (auto get = operand.getDefiningOp<nn::GetOp>()) {
+        int tensor = addTensor(get.getVariable());
+        layer.tensors.push_back({tensor, gradient, reads, false});
+        binding.arguments.push_back({tensor, -1, -1});
+        continue;
+      }
+      auto value = values.find(operand);
+      if (value == values.end())
+        return call.emitOpError("operand ") << index << " is neither a variable, an input nor a layer's result";
+      layer.inputs.push_back({value->second, reads, gradient});
+      binding.arguments.push_back({-1, value->second, -1});
+    }
+    int64_t results = function.getNumResults() - savedCount(function);
+    for (int64_t index = 0; index < results; ++index) {
+      Value result = call.getResult(index);
+      auto numerator = numerators.find(result);
+      if (numerator != numerators.end()) {
+        if (!result.hasOneUse())
+          return call.emitOpError("the loss is also read by other layers, which is not supported");
+        layer.isLoss = true;
+        const LossBinding &loss = model.losses[numerator->second];
+        binding.results.push_back({-1, -1, loss.accumulator});
+        binding.cotangentScalar.push_back(loss.seed);
+        continue;
+      }
+      int value = addValue(layer.name + "." + std::to_string(index), typeOf(result));
+      model.problem.values[value].differentiable = options.training && function.getResultAttr(index, kDifferentiableAttr);
+      values[result] = value;
+      layer.outputs.push_back(value);
+      binding.results.push_back({-1, value, -1});
+      binding.cotangentScalar.push_back(-1);
+    }
+    model.problem.layers.push_back(layer);
+    model.layers.push_back(binding);
+    return success();
+  }
+
+  int addFunction(const std::string &name) {
+    auto [it, inserted] = functions.try_emplace(name, model.problem.functions.size());
+    if (inserted)
+      model.problem.functions.push_back({name, {}});
+    return it->second;
+  }
+
+  static int64_t savedCount(func::FuncOp function) {
+    auto saved = function->getAttrOfType<IntegerAttr>(kSavedAttr);
+    return saved ? saved.getInt() : 0;
+  }
+
+  LogicalResult addOutputs(func::FuncOp chain) {
+    for (auto [index, operand] : llvm::enumerate(chain.front().getTerminator()->getOperands())) {
+      auto value = values.find(operand);
+      if (value == values.end() || isa<BlockArgument>(operand))
+        return chain.emitError("output ") << chain.getResultAttrOfType<StringAttr>(index, nn::kNameAttr)
+                                          << " does not depend on any trained weight";
+      model.problem.values[value->second].output = true;
+      model.valueOutput[value->second] = index;
+    }
+    return success();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Tasks
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult lowerLayers() {
+    planner::Problem &problem = model.problem;
+    for (auto [layer, binding] : llvm::zip(problem.layers, model.layers)) {
+      planner::Function &function = problem.functions[layer.function];
+      bool known = !function.costs.empty();
+      for (int64_t u : problem.microbatches) {
+        planner::Cost cost;
+        cost.microbatch = u;
+        if (!known && failed(lowerForward(binding, u, cost)))
+          return failure();
+        if (options.training && failed(lowerBackward(layer, binding, u, cost)))
+          return failure();
+        if (!known)
+          function.costs.push_back(cost);
+      }
+    }
+    return success();
+  }
+
+  double seconds(const TaskCost &cost) const {
+    return std::max(cost.flops / options.rates.flopsPerSecond, cost.productBytes / options.rates.bytesPerSecond) +
+           cost.kernelBytes / options.rates.bytesPerSecond + cost.launches * options.rates.launchSeconds;
+  }
+
+  StringRef baseName(const LayerBinding &binding) const {
+    StringRef name = binding.function;
+    name.consume_back(".eval");
+    return name;
+  }
+
+  LogicalResult lowerForward(const LayerBinding &binding, int64_t u, planner::Cost &cost) {
+    auto function = symbols.lookup<func::FuncOp>(baseName(binding));
+    TaskOptions task;
+    task.name = forwardTaskName(binding.function, u);
+    task.microbatch = u;
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      task.argumentKinds.push_back(SlotKind::argument);
+      task.argumentIndices.push_back(i);
+    }
+    int64_t results = binding.results.size();
+    for (int64_t i = 0; i < function.getNumResults(); ++i) {
+      bool saved = i >= results;
+      bool accumulator = !saved && binding.results[i].scalar >= 0;
+      task.resultKinds.push_back(saved ? SlotKind::saved : SlotKind::result);
+      task.resultIndices.push_back(saved ? i - results : i);
+      task.accumulate.push_back(accumulator);
+      task.discard.push_back(saved && !options.training);
+    }
+    FailureOr<TaskCost> lowered = lowerTask(function, task, module, kernels);
+    if (failed(lowered))
+      return failure();
+    cost.forwardSeconds = seconds(*lowered);
+    cost.savedBytes = lowered->saved;
+    cost.forwardWorkspace = lowered->workspace;
+    if (!options.training)
+      return success();
+    // The same again for backward phases, without the accumulators.
+    task.name = recomputeTaskName(binding.function, u);
+    for (int64_t i = 0; i < results; ++i)
+      if (task.accumulate[i]) {
+        task.accumulate[i] = false;
+        task.discard[i] = true;
+      }
+    lowered = lowerTask(function, task, module, kernels);
+    if (failed(lowered))
+      return failure();
+    cost.forwardWorkspace = std::max(cost.forwardWorkspace, lowered->workspace);
+    return success();
+  }
+
+  LogicalResult lowerBackward(const planner::Layer &layer, const LayerBinding &binding, int64_t u, planner::Cost &cost) {
+    auto backward = symbols.lookup<func::FuncOp>(binding.function + ".bwd");
+    if (!backward)
+      return success();
+    int index = &layer - model.problem.layers.data();
+    std::vector<int> accumulated;
+    for (auto [argument, bound] : llvm::enumerate(binding.arguments))
+      if (bound.value >= 0 && isLaterContribution(index, bound.value))
+        accumulated.push_back(argument);
+    TaskOptions task;
+    task.name = backwardTaskName(binding.function, u, accumulated);
+    if (module.lookupSymbol(task.name))
+      return success();
+    task.microbatch = u;
+    for (unsigned i = 0; i < backward.getNumArguments(); ++i) {
+      struct {
+        StringRef name;
+        SlotKind kind;
+      } kinds[] = {{kPrimalAttr, SlotKind::argument}, {kSavedAttr, SlotKind::saved}, {kCotangentAttr, SlotKind::cotangent}};
+      for (auto [name, kind] : kinds)
+        if (auto found = argumentIndex(backward, i, name)) {
+          task.argumentKinds.push_back(kind);
+          task.argumentIndices.push_back(*found);
+        }
+    }
+    for (unsigned i = 0; i < backward.getNumResults(); ++i) {
+      int64_t argument = backward.getResultAttrOfType<IntegerAttr>(i, kGradientAttr).getInt();
+      task.resultKinds.push_back(SlotKind::gradient);
+      task.resultIndices.push_back(argument);
+      task.accumulate.push_back(binding.arguments[argument].tensor >= 0 ||
+                                llvm::is_contained(accumulated, static_cast<int>(argument)));
+      task.discard.push_back(false);
+    }
+    FailureOr<TaskCost> lowered = lowerTask(backward, task, module, kernels);
+    if (failed(lowered))
+      return failure();
+    cost.backwardSeconds = seconds(*lowered);
+    cost.backwardWorkspace = lowered->workspace;
+    return success();
+  }
+
+  /// Whether a layer of higher index, whose backward comes first, contributes to the
+  /// gradient of the value too.
+  bool isLaterContribution(int layer, int value) const {
+    for (size_t other = layer + 1; other < model.problem.layers.size(); ++other)
+      for (const planner::ValueUse &use : model.problem.layers[other].inputs)
+        if (use.value == value && use.gradient)
+          return true;
+    return false;
+  }
+
+  /// @prologue with the denominators and seeds of all terms: D is known now.
+  LogicalResult lowerPrologue(func::FuncOp chain) {
+    auto prologue = cast<func::FuncOp>(symbols.lookup<func::FuncOp>(kPrologueName)->clone());
+    OwningOpRef<func::FuncOp> owner(prologue);
+    Operation *terminator = prologue.front().getTerminator();
+    OpBuilder builder(terminator);
+    SmallVector<Value> denominators(terminator->getOperands()), results;
+    auto scalar = RankedTensorType::get({}, builder.getF32Type());
+    auto constant = [&](double value) -> Value {
+      return arith::ConstantOp::create(builder, chain.getLoc(), SplatElementsAttr::get(scalar, builder.getF32FloatAttr(value)));
+    };
+    for (auto loss : chain.getOps<nn::LossOp>()) {
+      double count = loss.getCount().convertToDouble() * (loss.getConstant() ? 1 : options.batch);
+      auto index = loss->getAttrOfType<IntegerAttr>(kDenominatorAttr);
+      Value denominator = index ? denominators[index.getInt()] : constant(count);
+      Value scale = constant(loss.getScale().convertToDouble());
+      results.push_back(denominator);
+      results.push_back(arith::DivFOp::create(builder, loss.getLoc(), scale, denominator));
+    }
+    terminator->setOperands(results);
+    prologue.setType(FunctionType::get(prologue.getContext(), prologue.getArgumentTypes(), TypeRange(ValueRange(results))));
+    formGroups(prologue);
+
+    TaskOptions task;
+    task.name = prologueTaskName();
+    task.microbatch = options.batch;
+    fill(task, prologue, SlotKind::argument, SlotKind::result);
+    return lowerTask(prologue, task, module, kernels);
+  }
+
+  static void fill(TaskOptions &task, func::FuncOp function, SlotKind arguments, SlotKind results) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      task.argumentKinds.push_back(arguments);
+      task.argumentIndices.push_back(i);
+    }
+    for (unsigned i = 0; i < function.getNumResults(); ++i) {
+      task.resultKinds.push_back(results);
+      task.resultIndices.push_back(i);
+      task.accumulate.push_back(false);
+      task.discard.push_back(false);
+    }
+  }
+
+  LogicalResult lowerStepScalars() {
+    for (auto op : module.getOps<nn::StepScalarsOp>()) {
+      OwningOpRef<func::FuncOp> function = cast<func::FuncOp>(symbols.lookup<func::FuncOp>(op.getFunction())->clone());
+      formGroups(*function);
+      TaskOptions task;
+      task.name = stepScalarsTaskName();
+      task.writeLast = true;
+      fill(task, *function, SlotKind::argument, SlotKind::result);
+      if (failed(lowerTask(*function, task, module, kernels)))
+        return failure();
+    }
+    return success();
+  }
+
+  LogicalResult addUpdates() {
+    // Bytes that an update moves for each byte of the parameter: the same for all.
+    double factor = 3;
+    for (auto op : module.getOps<nn::OptimizeOp>()) {
+      auto found = tensors.find(op.getParameter());
+      if (found == tensors.end())
+        return op.emitOpError("parameter is not read by any layer");
+      planner::Tensor &tensor = model.problem.tensors[found->second];
+      UpdateBinding &update = model.updates[found->second];
+      update.function = op.getFunction().str();
+      for (auto state : op.getStates().getAsRange<FlatSymbolRefAttr>()) {
+        auto variable = symbols.lookup<nn::VariableOp>(state.getValue());
+        update.states.push_back(state.getValue().str());
+        tensor.stateBytes += llvm::alignTo(tensorBytes(cast<RankedTensorType>(variable.getType())), 64);
+      }
+      for (auto scalar : op.getScalars().getAsRange<FlatSymbolRefAttr>())
+        update.scalars.push_back(scalar.getValue().str());
+      factor = 3 + 2.0 * update.states.size();
+      int uses = 0;
+      for (const planner::Layer &layer : model.problem.layers)
+        for (const planner::TensorUse &use : layer.tensors)
+          uses += use.tensor == found->second && use.gradient;
+      if (failed(lowerUpdate(op, update, uses)))
+        return failure();
+    }
+    for (planner::Tensor &tensor : model.problem.tensors)
+      if (tensor.trainable && model.updates[&tensor - model.problem.tensors.data()].function.empty())
+        return module.emitError("parameter '") << tensor.name << "' has no optimizer";
+    model.problem.hostUpdate = {options.rates.launchSeconds, factor / options.rates.updateBytesPerSecond};
+    model.problem.deviceUpdate = {options.rates.launchSeconds, factor / options.rates.bytesPerSecond};
+    return success();
+  }
+
+  LogicalResult lowerUpdate(nn::OptimizeOp op, const UpdateBinding &update, int uses) {
+    std::string name = updateTaskName(update.function, uses);
+    if (module.lookupSymbol(name))
+      return success();
+    OwningOpRef<func::FuncOp> owner = cast<func::FuncOp>(symbols.lookup<func::FuncOp>(op.getFunction())->clone());
+    func::FuncOp function = *owner;
+    sumGradients(function, uses);
+    formGroups(function);
+    TaskOptions task;
+    task.name = name;
+    auto argument = [&](SlotKind kind, int64_t index) {
+      task.argumentKinds.push_back(kind);
+      task.argumentIndices.push_back(index);
+    };
+    auto result = [&](SlotKind kind, int64_t index) {
+      task.resultKinds.push_back(kind);
+      task.resultIndices.push_back(index);
+      task.accumulate.push_back(false);
+      task.discard.push_back(false);
+    };
+    argument(SlotKind::parameter, 0);
+    result(SlotKind::parameter, 0);
+    for (int use = 0; use < uses; ++use)
+      argument(SlotKind::gradient, use);
+    for (size_t state = 0; state < update.states.size(); ++state) {
+      argument(SlotKind::state, state);
+      result(SlotKind::state, state);
+    }
+    for (size_t scalar = 0; scalar < update.scalars.size(); ++scalar)
+      argument(SlotKind::scalar, scalar);
+    return lowerTask(function, task, module, kernels);
+  }
+
+  /// The function with one gradient argument per use, added in the order of the uses.
+  static void sumGradients(func::FuncOp function, int uses) {
+    Value gradient = function.getArgument(1);
+    SmallVector<Operation *> readers(gradient.getUsers());
+    OpBuilder builder = OpBuilder::atBlockBegin(&function.front());
+    Value sum = gradient;
+    for (int use = 1; use < uses; ++use) {
+      (void)function.insertArgument(1 + use, gradient.getType(), DictionaryAttr(), function.getLoc());
+      sum = arith::AddFOp::create(builder, function.getLoc(), sum, function.getArgument(1 + use));
+    }
+    for (Operation *reader : readers)
+      reader->replaceUsesOfWith(gradient, sum);
+  }
+
+  ModuleOp module, kernels;
+  const ModelOptions &options;
+  SymbolTable symbols;
+  Model model;
+  llvm::StringMap<int> tensors, functions;
+  DenseMap<Value, int> values, numerators;
+};
+
+} // namespace
+
+FailureOr<Model> harmony::buildModel(ModuleOp module, ModuleOp kernels, const ModelOptions &options) {
+  return ModelBuilder(module, kernels, options).run();
+}

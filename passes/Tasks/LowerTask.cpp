@@ -1,0 +1,581 @@
+//===- LowerTask.cpp - Functions to launches ------------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Tasks/LowerTask.h"
+
+#include "dialects/NN/NN.h"
+#include "passes/Codegen/Kernel.h"
+#include "passes/Tasks/Product.h"
+#include "passes/Tasks/View.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace harmony;
+
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+int64_t align(int64_t bytes) { return llvm::alignTo(bytes, kAlignment); }
+
+RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// Memory that views refer to: a region of a slot, or a piece of the workspace.
+struct Buffer {
+  int slot = -1;        ///< -1: workspace
+  int64_t offset = 0;   ///< bytes, in the slot; workspace: assigned at the end
+  int64_t bytes = 0;
+  int first = INT_MAX, last = -1; ///< launches that touch it
+};
+
+/// A launch before the workspace has addresses.
+struct Launch {
+  Location loc;
+  enum class Kind { Kernel, Product, Fill } kind;
+  std::string kernel = {};
+  int64_t extent = 1, grain = 1;
+  HmFamily family = HM_FAMILY_POINTWISE;
+  HmGemm gemm = {};
+  struct Operand {
+    int buffer;
+    int64_t offset, bytes; ///< in the buffer
+    schedule::Access access;
+  };
+  SmallVector<Operand, 4> operands = {};
+};
+
+/// The static clone of a function for one microbatch size.
+OwningOpRef<func::FuncOp> instantiateFunction(func::FuncOp function, int64_t samples) {
+  OwningOpRef<func::FuncOp> clone = cast<func::FuncOp>(function->clone());
+  auto convert = [&](Type type) -> Type {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor ? nn::instantiate(tensor, samples) : type;
+  };
+  SmallVector<Type> inputs, results;
+  for (Type type : clone->getArgumentTypes())
+    inputs.push_back(convert(type));
+  for (Type type : clone->getResultTypes())
+    results.push_back(convert(type));
+  clone->setType(FunctionType::get(function.getContext(), inputs, results));
+  clone->walk([&](Operation *op) {
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        for (BlockArgument argument : block.getArguments())
+          argument.setType(convert(argument.getType()));
+    for (Value result : op->getResults())
+      result.setType(convert(result.getType()));
+    if (auto constant = dyn_cast<arith::ConstantOp>(op))
+      if (auto splat = dyn_cast<SplatElementsAttr>(constant.getValue()))
+        constant.setValueAttr(SplatElementsAttr::get(cast<ShapedType>(constant.getType()), splat.getSplatValue<Attribute>()));
+  });
+  return clone;
+}
+
+class TaskLowering {
+public:
+  TaskLowering(func::FuncOp function, const TaskOptions &options, ModuleOp module, ModuleOp kernels)
+      : function(function), options(options), module(module), kernels(kernels) {}
+
+  FailureOr<TaskCost> run() {
+    declareSlots();
+    for (Operation &op : function.front().without_terminator())
+      if (failed(lower(&op)))
+        return failure();
+    if (failed(lowerReturn(cast<func::ReturnOp>(function.front().getTerminator()))))
+      return failure();
+    assignWorkspace();
+    emit();
+    return cost;
+  }
+
+private:
+  //===--------------------------------------------------------------------===//
+  // Buffers
+  //===--------------------------------------------------------------------===//
+
+  void declareSlots() {
+    for (auto [index, argument] : llvm::enumerate(function.getArguments())) {
+      int64_t bytes = tensorBytes(typeOf(argument));
+      int buffer = options.argumentKinds[index] == schedule::SlotKind::saved
+                       ? addSaved(bytes)
+                       : addBuffer(addSlot(options.argumentKinds[index], options.argumentIndices[index], bytes), bytes);
+      views[argument] = View::contiguous(buffer, typeOf(argument).getShape());
+    }
+    auto returned = function.front().getTerminator();
+    for (auto [index, value] : llvm::enumerate(returned->getOperands())) {
+      int64_t bytes = tensorBytes(typeOf(value));
+      if (options.discard[index])
+        resultBuffers.push_back(addWorkspace(bytes));
+      else if (options.resultKinds[index] == schedule::SlotKind::saved)
+        resultBuffers.push_back(addSaved(bytes));
+      else
+        resultBuffers.push_back(addBuffer(addSlot(options.resultKinds[index], options.resultIndices[index], bytes), bytes));
+    }
+  }
+
+  int addSlot(schedule::SlotKind kind, int64_t index, int64_t bytes) {
+    // In-place results (parameters, states) share the slot of the argument.
+    for (auto [position, slot] : llvm::enumerate(slots))
+      if (slot.kind == kind && slot.index == index)
+        return position;
+    slots.push_back({kind, index, bytes});
+    return slots.size() - 1;
+  }
+
+  int addBuffer(int slot, int64_t bytes) {
+    buffers.push_back({slot, 0, bytes});
+    return buffers.size() - 1;
+  }
+
+  int addWorkspace(int64_t bytes) { return addBuffer(-1, bytes); }
+
+  /// The next value of the saved block.
+  int addSaved(int64_t bytes) {
+    int slot = addSlot(schedule::SlotKind::saved, 0, 0);
+    int buffer = addBuffer(slot, bytes);
+    buffers[buffer].offset = slots[slot].bytes;
+    slots[slot].bytes = align(slots[slot].bytes + bytes);
+    cost.saved = slots[slot].bytes;
+    return buffer;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Destinations
+  //===--------------------------------------------------------------------===//
+
+  struct Destination {
+    View view;
+    bool accumulate = false;
+  };
+
+  /// Where the value can be computed in place: what reads it returns it, or makes a part
+  /// of something bigger of it that nothing else reads.
+  std::optional<Destination> findDestination(Value value) {
+    for (OpOperand &use : value.getUses())
+      if (isa<func::ReturnOp>(use.getOwner()) && !options.writeLast) {
+        size_t index = use.getOperandNumber();
+        if (!options.accumulate[index] || value.hasOneUse())
+          return Destination{View::contiguous(resultBuffers[index], typeOf(value).getShape()), options.accumulate[index]};
+      }
+    if (!value.hasOneUse())
+      return std::nullopt;
+    Operation *user = *value.user_begin();
+    ArrayRef<int64_t> shape = typeOf(value).getShape();
+    if (auto transpose = dyn_cast<nn::TransposeOp>(user)) {
+      auto destination = findDestination(transpose.getResult());
+      if (!destination)
+        return std::nullopt;
+      SmallVector<int64_t> inverse(shape.size());
+      for (auto [index, axis] : llvm::enumerate(transpose.getPermutation()))
+        inverse[axis] = index;
+      return Destination{destination->view.transpose(inverse), destination->accumulate};
+    }
+    if (auto reshape = dyn_cast<nn::ReshapeOp>(user)) {
+      auto destination = findDestination(reshape.getResult());
+      if (!destination)
+        return std::nullopt;
+      auto view = destination->view.reshape(typeOf(reshape.getResult()).getShape(), shape);
+      return view ? std::optional(Destination{*view, destination->accumulate}) : std::nullopt;
+    }
+    if (auto concat = dyn_cast<nn::ConcatOp>(user))
+      return findPart(concat, value.getUses().begin()->getOperandNumber());
+    return std::nullopt;
+  }
+
+  /// The part of a concatenation's memory that operand `index` takes.
+  std::optional<Destination> findPart(nn::ConcatOp concat, size_t index) {
+    auto [entry, inserted] = concatenations.try_emplace(concat);
+    if (inserted) {
+      auto destination = findDestination(concat.getResult());
+      if (!destination || destination->accumulate)
+        destination = Destination{allocate(concat.getResult())};
+      concatenations[concat] = *destination;
+    }
+    Destination part = concatenations[concat];
+    int64_t start = 0, axis = concat.getAxis();
+    for (Value operand : concat.getOperands().take_front(index))
+      start += typeOf(operand).getDimSize(axis);
+    part.view.offset += start * part.view.strides[axis];
+    return part;
+  }
+
+  View allocate(Value value) {
+    return View::contiguous(addWorkspace(tensorBytes(typeOf(value))), typeOf(value).getShape());
+  }
+
+  /// Where `value` is computed: in its destination or in a workspace of its own.
+  Destination place(Value value) {
+    auto destination = findDestination(value);
+    return destination ? *destination : Destination{allocate(value)};
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Ops
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult lower(Operation *op) {
+    if (auto reshape = dyn_cast<nn::ReshapeOp>(op)) {
+      Value operand = reshape.getOperand();
+      ArrayRef<int64_t> from = typeOf(operand).getShape(), to = typeOf(reshape.getResult()).getShape();
+      auto view = views[operand].reshape(from, to);
+      if (!view) {
+        auto copy = makeContiguous(operand, op->getLoc());
+        if (failed(copy))
+          return failure();
+        view = copy->reshape(from, to);
+      }
+      views[reshape.getResult()] = *view;
+      return success();
+    }
+    if (auto transpose = dyn_cast<nn::TransposeOp>(op)) {
+      views[transpose.getResult()] = views[transpose.getOperand()].transpose(transpose.getPermutation());
+      return success();
+    }
+    if (auto slice = dyn_cast<nn::SliceOp>(op)) {
+      views[slice.getResult()] = views[slice.getOperand()].slice(slice.getStarts(), slice.getStrides());
+      return success();
+    }
+    if (auto product = dyn_cast<nn::DotGeneralOp>(op))
+      return lowerProduct(product);
+    if (auto concat = dyn_cast<nn::ConcatOp>(op))
+      return lowerConcat(concat);
+    if (auto pad = dyn_cast<nn::PadOp>(op))
+      return lowerPad(pad);
+    if (isa<nn::GroupOp, nn::ScatterAddOp>(op))
+      return lowerKernel(op);
+    if (auto constant = dyn_cast<arith::ConstantOp>(op))
+      return success(); // read by pads alone, as an attribute
+    return op->emitError("no kernel for '") << op->getName() << "' on the host";
+  }
+
+  LogicalResult lowerProduct(nn::DotGeneralOp op) {
+    if (!typeOf(op.getResult()).getElementType().isF32())
+      return op.emitError("products of ") << typeOf(op.getResult()).getElementType() << " are not supported, only f32";
+    Destination destination = place(op.getResult());
+    View lhs = views[op.getLhs()], rhs = views[op.getRhs()];
+    std::optional<View> temporary;
+    Product product;
+    for (int attempt = 0; attempt < 4; ++attempt) {
+      const View &result = temporary ? *temporary : destination.view;
+      switch (mapProduct(op, lhs, rhs, result, destination.accumulate && !temporary, product)) {
+      case ProductObstacle::None: {
+        if (product.swapped)
+          addProduct(op, product, rhs, op.getRhs(), lhs, op.getLhs(), result);
+        else
+          addProduct(op, product, lhs, op.getLhs(), rhs, op.getRhs(), result);
+        if (temporary)
+          if (failed(copy(typeOf(op.getResult()), *temporary, destination, op.getLoc())))
+            return failure();
+        views[op.getResult()] = destination.view;
+        return success();
+      }
+      case ProductObstacle::Lhs: {
+        auto view = makeContiguous(op.getLhs(), op.getLoc());
+        if (failed(view))
+          return failure();
+        lhs = *view;
+        break;
+      }
+      case ProductObstacle::Rhs: {
+        auto view = makeContiguous(op.getRhs(), op.getLoc());
+        if (failed(view))
+          return failure();
+        rhs = *view;
+        break;
+      }
+      case ProductObstacle::Result:
+        temporary = allocate(op.getResult());
+        break;
+      }
+    }
+    return op.emitError("no library call computes this product: ") << op->getName();
+  }
+
+  void addProduct(nn::DotGeneralOp op, const Product &product, const View &a, Value aValue, const View &b, Value bValue,
+                  const View &c) {
+    Launch launch{op.getLoc(), Launch::Kind::Product};
+    launch.extent = product.blocks;
+    launch.family = HM_FAMILY_GEMM;
+    launch.gemm = product.gemm;
+    touch(launch, a, aValue.getType(), schedule::Access::Read);
+    touch(launch, b, bValue.getType(), schedule::Access::Read);
+    touch(launch, c, op.getResult().getType(), product.gemm.accumulate ? schedule::Access::ReadWrite : schedule::Access::Write);
+    cost.flops += product.flops;
+    for (const Launch::Operand &operand : launch.operands)
+      cost.productBytes += operand.bytes;
+    add(std::move(launch));
+  }
+
+  LogicalResult lowerConcat(nn::ConcatOp concat) {
+    for (auto [index, operand] : llvm::enumerate(concat.getOperands())) {
+      Destination part = *findPart(concat, index);
+      const View &view = views[operand];
+      bool inPlace = view.buffer == part.view.buffer && view.offset == part.view.offset && view.strides == part.view.strides;
+      if (!inPlace && failed(copy(typeOf(operand), view, part, concat.getLoc())))
+        return failure();
+    }
+    views[concat.getResult()] = concatenations[concat].view;
+    return success();
+  }
+
+  LogicalResult lowerPad(nn::PadOp pad) {
+    SplatElementsAttr fill;
+    if (!matchPattern(pad.getFill(), m_Constant(&fill)) || !isZero(fill))
+      return pad.emitError("only padding with zero is supported");
+    Destination destination = place(pad.getResult());
+    RankedTensorType type = typeOf(pad.getResult());
+    if (destination.accumulate)
+      destination = Destination{allocate(pad.getResult())};
+    View whole = destination.view;
+    if (!whole.isContiguous(type.getShape()))
+      whole = allocate(pad.getResult());
+    Launch launch{pad.getLoc(), Launch::Kind::Fill};
+    touch(launch, whole, type, schedule::Access::Write);
+    cost.kernelBytes += launch.operands.front().bytes;
+    add(std::move(launch));
+    SmallVector<int64_t> steps;
+    for (int64_t interior : pad.getInterior())
+      steps.push_back(interior + 1);
+    if (failed(copy(typeOf(pad.getOperand()), views[pad.getOperand()], {whole.slice(pad.getLow(), steps)}, pad.getLoc())))
+      return failure();
+    views[pad.getResult()] = whole;
+    return success();
+  }
+
+  static bool isZero(SplatElementsAttr splat) {
+    if (isa<FloatType>(splat.getElementType()))
+      return splat.getSplatValue<APFloat>().isZero();
+    return splat.getSplatValue<APInt>().isZero();
+  }
+
+  LogicalResult lowerKernel(Operation *op) {
+    codegen::KernelSpec spec;
+    spec.op = op;
+    SmallVector<View> results;
+    for (Value operand : op->getOperands())
+      spec.operands.push_back({views[operand].strides});
+    for (Value result : op->getResults()) {
+      Destination destination = place(result);
+      // A scatter writes whole rows.
+      if (isa<nn::ScatterAddOp>(op) && !destination.view.isContiguous(typeOf(result).getShape()))
+        destination = Destination{allocate(result)};
+      results.push_back(destination.view);
+      spec.results.push_back({destination.view.strides});
+      spec.accumulate.push_back(destination.accumulate);
+      spec.inPlace.push_back(findInPlace(op, destination.view));
+      views[result] = destination.view;
+    }
+    return addKernel(spec, results, op->getLoc());
+  }
+
+  /// The operand that occupies the very memory of a result, or -1.
+  int findInPlace(Operation *op, const View &result) {
+    const Buffer &buffer = buffers[result.buffer];
+    if (buffer.slot < 0)
+      return -1;
+    for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
+      const View &view = views[operand];
+      const Buffer &other = buffers[view.buffer];
+      if (other.slot == buffer.slot && other.offset == buffer.offset && view.offset == result.offset &&
+          view.strides == result.strides)
+        return index;
+    }
+    return -1;
+  }
+
+  LogicalResult addKernel(const codegen::KernelSpec &spec, ArrayRef<View> results, Location loc) {
+    FailureOr<codegen::EmittedKernel> emitted = codegen::emitHostKernel(spec, kernels);
+    if (failed(emitted))
+      return failure();
+    SmallVector<int> temporaries;
+    for (int64_t bytes : emitted->temporaries)
+      temporaries.push_back(addWorkspace(bytes));
+    for (const codegen::Launch &part : emitted->launches) {
+      Launch launch{loc, Launch::Kind::Kernel};
+      launch.kernel = part.function;
+      launch.extent = part.extent;
+      launch.grain = part.grain;
+      launch.family = static_cast<HmFamily>(part.family);
+      for (const codegen::Argument &argument : part.arguments) {
+        switch (argument.kind) {
+        case codegen::Argument::Operand: {
+          Value operand = spec.op->getOperand(argument.index);
+          bool written = llvm::is_contained(spec.inPlace, static_cast<int>(argument.index));
+          touch(launch, views[operand], operand.getType(), written ? schedule::Access::ReadWrite : schedule::Access::Read);
+          break;
+        }
+        case codegen::Argument::Result:
+          touch(launch, results[argument.index], spec.op->getResult(argument.index).getType(),
+                spec.accumulate[argument.index] ? schedule::Access::ReadWrite : schedule::Access::Write);
+          break;
+        case codegen::Argument::Temporary: {
+          int buffer = temporaries[argument.index];
+          launch.operands.push_back({buffer, 0, buffers[buffer].bytes, schedule::Access::ReadWrite});
+          break;
+        }
+        }
+      }
+      for (const Launch::Operand &operand : launch.operands)
+        cost.kernelBytes += operand.bytes;
+      add(std::move(launch));
+    }
+    return success();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Copies
+  //===--------------------------------------------------------------------===//
+
+  /// Copies (or adds) a tensor from one view to another by an identity kernel.
+  LogicalResult copy(RankedTensorType type, const View &from, const Destination &to, Location loc) {
+    OpBuilder builder(function.getContext());
+    builder.setInsertionPoint(function.front().getTerminator());
+    auto source = UnrealizedConversionCastOp::create(builder, loc, type, ValueRange{});
+    auto group = nn::GroupOp::create(builder, loc, TypeRange{type}, source.getResults());
+    Block *body = &group.getBody().emplaceBlock();
+    Value argument = body->addArgument(type, loc);
+    builder.setInsertionPointToEnd(body);
+    nn::YieldOp::create(builder, loc, argument);
+    views[source.getResult(0)] = from;
+    codegen::KernelSpec spec;
+    spec.op = group;
+    spec.operands.push_back({from.strides});
+    spec.results.push_back({to.view.strides});
+    spec.accumulate.push_back(to.accumulate);
+    spec.inPlace.push_back(-1);
+    LogicalResult result = addKernel(spec, {to.view}, loc);
+    views.erase(source.getResult(0));
+    group.erase();
+    source.erase();
+    return result;
+  }
+
+  FailureOr<View> makeContiguous(Value value, Location loc) {
+    View view = allocate(value);
+    if (failed(copy(typeOf(value), views[value], {view}, loc)))
+      return failure();
+    return view;
+  }
+
+  LogicalResult lowerReturn(func::ReturnOp op) {
+    for (auto [index, value] : llvm::enumerate(op.getOperands())) {
+      View target = View::contiguous(resultBuffers[index], typeOf(value).getShape());
+      const View &view = views[value];
+      if (view.buffer == target.buffer && view.offset == target.offset && view.strides == target.strides)
+        continue;
+      if (failed(copy(typeOf(value), view, {target, options.accumulate[index]}, op.getLoc())))
+        return failure();
+    }
+    return success();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Launches
+  //===--------------------------------------------------------------------===//
+
+  void touch(Launch &launch, const View &view, Type type, schedule::Access access) {
+    auto tensor = cast<RankedTensorType>(type);
+    int64_t size = elementBytes(tensor.getElementType());
+    launch.operands.push_back({view.buffer, view.offset * size, view.span(tensor.getShape()) * size, access});
+  }
+
+  void add(Launch launch) {
+    for (const Launch::Operand &operand : launch.operands) {
+      Buffer &buffer = buffers[operand.buffer];
+      buffer.first = std::min<int>(buffer.first, launches.size());
+      buffer.last = std::max<int>(buffer.last, launches.size());
+    }
+    launches.push_back(std::move(launch));
+  }
+
+  /// Interval packing: largest first, at the lowest offset free over the whole life.
+  void assignWorkspace() {
+    SmallVector<Buffer *> order;
+    for (Buffer &buffer : buffers)
+      if (buffer.slot < 0 && buffer.last >= 0)
+        order.push_back(&buffer);
+    llvm::stable_sort(order, [](const Buffer *a, const Buffer *b) { return a->bytes > b->bytes; });
+    SmallVector<Buffer *> placed;
+    for (Buffer *buffer : order) {
+      SmallVector<Buffer *> conflicts;
+      for (Buffer *other : placed)
+        if (buffer->first <= other->last && other->first <= buffer->last)
+          conflicts.push_back(other);
+      llvm::sort(conflicts, [](const Buffer *a, const Buffer *b) { return a->offset < b->offset; });
+      int64_t offset = 0;
+      for (Buffer *other : conflicts) {
+        if (offset + align(buffer->bytes) <= other->offset)
+          break;
+        offset = std::max(offset, other->offset + align(other->bytes));
+      }
+      buffer->offset = offset;
+      cost.workspace = std::max(cost.workspace, offset + align(buffer->bytes));
+      placed.push_back(buffer);
+    }
+  }
+
+  void emit() {
+    cost.launches = launches.size();
+    int workspaceSlot = -1;
+    if (cost.workspace)
+      workspaceSlot = addSlot(schedule::SlotKind::workspace, 0, cost.workspace);
+    OpBuilder builder(module.getContext());
+    builder.setInsertionPointToEnd(module.getBody());
+    MLIRContext *context = module.getContext();
+    SmallVector<schedule::SlotAttr> slotAttributes;
+    for (const Slot &slot : slots)
+      slotAttributes.push_back(schedule::SlotAttr::get(context, slot.kind, slot.index, slot.bytes));
+    auto task = schedule::TaskOp::create(builder, function.getLoc(), options.name, slotAttributes);
+    builder.setInsertionPointToEnd(&task.getBlock());
+    for (const Launch &launch : launches) {
+      SmallVector<schedule::RefAttr> refs;
+      for (const Launch::Operand &operand : launch.operands) {
+        const Buffer &buffer = buffers[operand.buffer];
+        refs.push_back(schedule::RefAttr::get(context, buffer.slot < 0 ? workspaceSlot : buffer.slot,
+                                              buffer.offset + operand.offset, operand.bytes, operand.access));
+      }
+      switch (launch.kind) {
+      case Launch::Kind::Kernel:
+        schedule::LaunchOp::create(builder, launch.loc, launch.kernel, refs, launch.extent, launch.grain,
+                                   static_cast<schedule::Family>(launch.family));
+        break;
+      case Launch::Kind::Product:
+        schedule::GemmOp::create(builder, launch.loc, launch.gemm, refs);
+        break;
+      case Launch::Kind::Fill:
+        schedule::FillOp::create(builder, launch.loc, refs.front(), /*value=*/0);
+        break;
+      }
+    }
+  }
+
+  struct Slot {
+    schedule::SlotKind kind;
+    int64_t index, bytes;
+  };
+
+  func::FuncOp function;
+  const TaskOptions &options;
+  ModuleOp module, kernels;
+  SmallVector<Slot> slots;
+  SmallVector<Buffer> buffers;
+  SmallVector<int> resultBuffers;
+  std::vector<Launch> launches;
+  DenseMap<Value, View> views;
+  DenseMap<Operation *, Destination> concatenations;
+  TaskCost cost;
+};
+
+} // namespace
+
+FailureOr<TaskCost> harmony::lowerTask(func::FuncOp function, const TaskOptions &options, ModuleOp module,
+                                       ModuleOp kernels) {
+  OwningOpRef<func::FuncOp> clone = instantiateFunction(function, options.microbatch);
+  return TaskLowering(*clone, options, module, kernels).run();
+}

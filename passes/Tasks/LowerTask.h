@@ -1,0 +1,51 @@
+//===- LowerTask.h - Functions to launches ----------------------*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PASSES_TASKS_LOWERTASK_H
+#define PASSES_TASKS_LOWERTASK_H
+
+#include "dialects/Harmony/Harmony.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace harmony {
+
+/// How a function becomes a task.
+struct TaskOptions {
+  std::string name;
+  int64_t microbatch = 1;
+
+  /// The slots that stand for the function's arguments and results, by index. A saved
+  /// value lies in the task's one saved block, behind those listed before it.
+  llvm::SmallVector<schedule::SlotKind> argumentKinds, resultKinds;
+  llvm::SmallVector<int64_t> argumentIndices, resultIndices;
+
+  llvm::SmallVector<bool> accumulate; ///< by result: added to what the slot holds
+  llvm::SmallVector<bool> discard;    ///< by result: goes to the workspace
+  /// Results are written after everything has been read: slots may share memory.
+  bool writeLast = false;
+};
+
+/// What one execution of a task costs.
+struct TaskCost {
+  double flops = 0;        ///< of products
+  double productBytes = 0; ///< read and written by products
+  double kernelBytes = 0;  ///< read and written by generated kernels
+  int64_t launches = 0;
+  int64_t workspace = 0; ///< bytes
+  int64_t saved = 0;     ///< bytes of the saved block
+};
+
+/// Lowers `function`, whose groups are formed, for one microbatch size: adds a
+/// harmony.task to `module` and its kernels to `kernels`. Diagnostics at the
+/// locations of the ops that no kernel can be made for.
+mlir::FailureOr<TaskCost> lowerTask(mlir::func::FuncOp function, const TaskOptions &options,
+                                    mlir::ModuleOp module, mlir::ModuleOp kernels);
+
+} // namespace harmony
+
+#endif // PASSES_TASKS_LOWERTASK_H

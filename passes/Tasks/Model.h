@@ -1,0 +1,85 @@
+//===- Model.h - The layered model as the planner sees it -------*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The bridge between IR and planner: a planner::Problem for one of the module's
+// two programs (training step, evaluation), and what its indices stand for.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PASSES_TASKS_MODEL_H
+#define PASSES_TASKS_MODEL_H
+
+#include "compiler/Planner/Problem.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+#include <vector>
+
+namespace harmony {
+
+/// What an argument or result of a layer function is: exactly one index is set.
+struct Binding {
+  int tensor = -1; ///< Problem::tensors; arguments only
+  int value = -1;  ///< Problem::values
+  int scalar = -1; ///< Problem::scalars: a loss accumulator; results only
+};
+
+/// One layer: a call in @main or @evaluate.
+struct LayerBinding {
+  std::string function; ///< symbol of the layer function; its backward is `function + ".bwd"`
+  std::vector<Binding> arguments, results; ///< of the forward function, without saved results
+  /// For each result the scalar that is its cotangent (a loss term's seed), or -1:
+  /// then it is the gradient of the value.
+  std::vector<int> cotangentScalar;
+};
+
+/// A term of the loss: scale * numerator / denominator.
+struct LossBinding {
+  int accumulator = -1; ///< Problem::scalars: the numerator, summed over microbatches
+  int seed = -1;        ///< Problem::scalars: scale / denominator; -1 when not training
+  double scale = 1;
+};
+
+/// How one tensor is updated (nn.optimize), by Problem::tensors index; empty
+/// function: not trained.
+struct UpdateBinding {
+  std::string function;             ///< nn.optimize's
+  std::vector<std::string> states;  ///< variables, in slot order; slot s of the state
+                                    ///< block begins at the sum of the aligned sizes before
+  std::vector<std::string> scalars; ///< variables of role scalar
+};
+
+struct Model {
+  planner::Problem problem;
+  std::vector<LayerBinding> layers;        ///< by Problem::layers
+  std::vector<std::string> tensorVariable; ///< by Problem::tensors: symbol of the nn.variable
+  std::vector<int> valueInput;             ///< by Problem::values: index of the graph input, or -1
+  std::vector<int> valueOutput;            ///< by Problem::values: index of @evaluate's result, or -1
+  std::vector<LossBinding> losses;
+  std::vector<UpdateBinding> updates;      ///< by Problem::tensors
+};
+
+/// Names of the tasks (harmony.task) that the programs run, each lowered for one
+/// microbatch size. `accumulate`: gradient of forward argument i is added to what
+/// is there (always so for tensors); listed are the value arguments for which it is.
+std::string forwardTaskName(const std::string &function, int64_t microbatch);
+/// The forward again, inside a backward phase: loss accumulators are left alone.
+std::string recomputeTaskName(const std::string &function, int64_t microbatch);
+std::string backwardTaskName(const std::string &function, int64_t microbatch,
+                             const std::vector<int> &accumulate);
+/// Update of a tensor with `uses` gradient uses.
+std::string updateTaskName(const std::string &function, int uses);
+/// Once per step on the host: denominators and seeds of the loss from the batch inputs
+/// (argument i: graph input i; result 2k: denominator of term k, result 2k+1: its seed).
+inline const char *prologueTaskName() { return "prologue"; }
+/// nn.step_scalars: argument i: reads[i], result j: writes[j]; absent if the module has none.
+inline const char *stepScalarsTaskName() { return "step_scalars"; }
+
+} // namespace harmony
+
+#endif // PASSES_TASKS_MODEL_H

@@ -1,0 +1,143 @@
+//===- Product.cpp - dot_general as library calls -------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Tasks/Product.h"
+
+#include "dialects/NN/NN.h"
+
+using namespace mlir;
+using namespace harmony;
+
+namespace {
+
+/// One index of the product with its step in each of the three operands.
+struct Index {
+  int64_t extent, lhs, rhs, result;
+};
+
+/// Merges neighbours (outer, inner) that step as one index in all operands.
+void merge(SmallVectorImpl<Index> &indices) {
+  llvm::erase_if(indices, [](const Index &index) { return index.extent == 1; });
+  for (size_t i = 0; i + 1 < indices.size();) {
+    Index &outer = indices[i], &inner = indices[i + 1];
+    if (outer.lhs == inner.lhs * inner.extent && outer.rhs == inner.rhs * inner.extent &&
+        outer.result == inner.result * inner.extent) {
+      inner.extent *= outer.extent;
+      indices.erase(indices.begin() + i);
+      i = i ? i - 1 : 0;
+    } else {
+      ++i;
+    }
+  }
+}
+
+/// Leaves the innermost index in place and moves the others to the batch.
+Index split(SmallVectorImpl<Index> &indices, SmallVectorImpl<Index> &batch) {
+  if (indices.empty())
+    return {1, 0, 0, 0};
+  // The longest makes the best products.
+  auto longest = llvm::max_element(indices, [](const Index &a, const Index &b) { return a.extent < b.extent; });
+  Index result = *longest;
+  indices.erase(longest);
+  batch.append(indices.begin(), indices.end());
+  return result;
+}
+
+/// Block shapes that reach 95 to 100 % of the library's own threading (measured, see
+/// docs/Codegen.md): columns by 256, rows by 128, or 256 where there are many.
+void chooseBlocks(HmGemm &gemm) {
+  gemm.blockN = std::min<int64_t>(gemm.n, 256);
+  gemm.blockM = std::min<int64_t>(gemm.m, gemm.m >= 1024 ? 256 : 128);
+}
+
+} // namespace
+
+ProductObstacle harmony::mapProduct(nn::DotGeneralOp op, const View &lhs, const View &rhs, const View &result,
+                                    bool accumulate, Product &product) {
+  auto lhsType = cast<RankedTensorType>(op.getLhs().getType());
+  auto rhsType = cast<RankedTensorType>(op.getRhs().getType());
+  SmallVector<Index> batch, rows, columns, contracted;
+  int64_t resultAxis = 0;
+  for (auto [left, right] : llvm::zip(op.getLhsBatch(), op.getRhsBatch()))
+    batch.push_back({lhsType.getDimSize(left), lhs.strides[left], rhs.strides[right], result.strides[resultAxis++]});
+  for (int64_t axis = 0; axis < lhsType.getRank(); ++axis)
+    if (!llvm::is_contained(op.getLhsBatch(), axis) && !llvm::is_contained(op.getLhsContract(), axis))
+      rows.push_back({lhsType.getDimSize(axis), lhs.strides[axis], 0, result.strides[resultAxis++]});
+  for (int64_t axis = 0; axis < rhsType.getRank(); ++axis)
+    if (!llvm::is_contained(op.getRhsBatch(), axis) && !llvm::is_contained(op.getRhsContract(), axis))
+      columns.push_back({rhsType.getDimSize(axis), 0, rhs.strides[axis], result.strides[resultAxis++]});
+  for (auto [left, right] : llvm::zip(op.getLhsContract(), op.getRhsContract()))
+    contracted.push_back({lhsType.getDimSize(left), lhs.strides[left], rhs.strides[right], 0});
+
+  merge(rows);
+  merge(columns);
+  // The order of contracted axes is free: the innermost in memory last.
+  llvm::stable_sort(contracted, [](const Index &a, const Index &b) { return a.lhs > b.lhs; });
+  merge(contracted);
+  if (contracted.size() > 1)
+    return lhs.isContiguous(lhsType.getShape()) ? ProductObstacle::Rhs : ProductObstacle::Lhs;
+  Index k = contracted.empty() ? Index{1, 0, 0, 0} : contracted.front();
+  Index m = split(rows, batch), n = split(columns, batch);
+  merge(batch);
+  if (batch.size() > 3)
+    return lhs.isContiguous(lhsType.getShape()) ? (rhs.isContiguous(rhsType.getShape()) ? ProductObstacle::Result : ProductObstacle::Rhs)
+                                                : ProductObstacle::Lhs;
+
+  // The library writes rows of unit step: where the result has columns of unit step
+  // instead, compute the transpose, with the operands in each other's place.
+  auto isUnit = [](int64_t extent, int64_t step) { return extent == 1 || step == 1; };
+  product.swapped = !isUnit(n.extent, n.result);
+  if (product.swapped) {
+    if (!isUnit(m.extent, m.result))
+      return ProductObstacle::Result;
+    std::swap(m, n);
+    for (Index *index : {&m, &n, &k})
+      std::swap(index->lhs, index->rhs);
+    for (Index &index : batch)
+      std::swap(index.lhs, index.rhs);
+  }
+  // Leading dimensions: the step from row to row, at least the row's length.
+  auto leading = [&](const Index &outer, int64_t outerStep, const Index &inner, int64_t innerStep) -> int64_t {
+    if (!isUnit(inner.extent, innerStep))
+      return 0;
+    int64_t step = outer.extent == 1 ? std::max<int64_t>(inner.extent, 1) : outerStep;
+    return step >= inner.extent ? step : 0;
+  };
+  HmGemm &gemm = product.gemm;
+  gemm = {};
+  gemm.m = m.extent;
+  gemm.n = n.extent;
+  gemm.k = k.extent;
+  gemm.lda = leading(m, m.lhs, k, k.lhs);
+  gemm.transA = !gemm.lda;
+  if (gemm.transA)
+    gemm.lda = leading(k, k.lhs, m, m.lhs);
+  gemm.ldb = leading(k, k.rhs, n, n.rhs);
+  gemm.transB = !gemm.ldb;
+  if (gemm.transB)
+    gemm.ldb = leading(n, n.rhs, k, k.rhs);
+  gemm.ldc = leading(m, m.result, n, n.result);
+  if (!gemm.lda)
+    return product.swapped ? ProductObstacle::Rhs : ProductObstacle::Lhs;
+  if (!gemm.ldb)
+    return product.swapped ? ProductObstacle::Lhs : ProductObstacle::Rhs;
+  if (!gemm.ldc)
+    return ProductObstacle::Result;
+  for (size_t i = 0; i < 3; ++i) {
+    Index index = i < batch.size() ? batch[i] : Index{1, 0, 0, 0};
+    gemm.batch[i] = index.extent;
+    gemm.strideA[i] = index.lhs;
+    gemm.strideB[i] = index.rhs;
+    gemm.strideC[i] = index.result;
+  }
+  gemm.accumulate = accumulate;
+  chooseBlocks(gemm);
+  int64_t batches = gemm.batch[0] * gemm.batch[1] * gemm.batch[2];
+  product.blocks = batches * ((gemm.m + gemm.blockM - 1) / gemm.blockM) * ((gemm.n + gemm.blockN - 1) / gemm.blockN);
+  product.flops = 2.0 * batches * gemm.m * gemm.n * gemm.k;
+  return ProductObstacle::None;
+}

@@ -1,0 +1,31 @@
+"""lit configuration: text tests of every pass, dialect, tool, and whole models."""
+import os
+import lit.formats
+
+config.name = "harmonyc"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".onnxtext", ".test"]
+config.excludes = ["models", "unit"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.build_dir, "test")
+
+config.environment["PATH"] = os.pathsep.join(
+    [os.path.join(config.build_dir, "bin"), config.llvm_tools_dir, config.environment.get("PATH", "")])
+config.environment["HARMONY_MODELS"] = os.path.join(config.test_source_root, "models")
+config.substitutions.append(("%models", os.path.join(config.test_source_root, "models")))
+config.substitutions.append(("%root", config.source_dir))
+config.substitutions.append(("%python", config.python))
+config.substitutions.append(("%check_golden",
+                             f"{config.python} {config.test_source_root}/e2e/check_golden.py --harmonyc harmonyc"))
+
+# Every harmony-opt of the suite also checks that its output parses back to itself.
+if os.environ.get("HARMONY_CHECK_ROUNDTRIP"):
+    config.substitutions.append(("harmony-opt", "harmony-opt --verify-roundtrip"))
+
+with open("/proc/cpuinfo") as f:
+    flags = next((line for line in f if line.startswith("flags")), "").split()
+if "avx512f" in flags and "avx512vl" in flags and "avx512dq" in flags and "avx512bw" in flags:
+    config.available_features.add("avx512")
+if config.ptxas:
+    config.available_features.add("ptxas")
+    config.substitutions.append(("%cuda", os.path.dirname(os.path.dirname(config.ptxas))))
