@@ -387,8 +387,19 @@ LogicalResult Exporter::exportGraph(onnx::GraphOp graph, onnx::GraphOp prefix, G
     NodeProto node;
     if (failed(exportNode(scope, *op, node)))
       return failure();
-    if (index >= shared.size())
-      *proto.add_node() = node;
+    if (index < shared.size())
+      continue;
+    *proto.add_node() = node;
+    // Exporters know types that shape inference cannot find again.
+    for (Value result : op->getResults()) {
+      if (!isa<TensorType, onnx::SequenceType, onnx::OptionalType>(result.getType()) ||
+          llvm::is_contained(terminator->getOperands(), result))
+        continue;
+      ValueInfoProto &value = *proto.add_value_info();
+      value.set_name(nameValue(scope, result));
+      if (failed(exportType(op, result.getType(), nullptr, *value.mutable_type())))
+        return failure();
+    }
   }
   for (unsigned i = results; i < graph.getNumResults(); ++i) {
     ValueInfoProto &output = *proto.add_output();
