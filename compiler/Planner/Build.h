@@ -1,0 +1,94 @@
+//===- Build.h - From choices to a plan -------------------------*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The stages between a set of decisions and a complete plan:
+//   build        choices -> events in issue order, buffers with live ranges
+//   liveBytes    the least peak that any addresses can reach
+//   allocate     offsets on devices and in the host store
+//   synchronize  waits, from the conflicts that addresses and homes make
+//   simulate     time
+// The search calls the first two for many choices and the rest for few.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef COMPILER_PLANNER_BUILD_H
+#define COMPILER_PLANNER_BUILD_H
+
+#include "compiler/Planner/Plan.h"
+
+namespace harmony::planner {
+
+/// Where a value that several phases use is between two of them.
+enum class Place {
+  Host,     ///< always through its stash in the host store
+  Adjacent, ///< on the device from one phase to the next, else through the stash
+  Device    ///< on the device from the first use to the last
+};
+
+/// Everything that is decided before addresses, for one device.
+struct Choices {
+  int64_t microbatch = 1;
+  std::vector<int> packEnds; ///< last layer of each pack, ascending; the last is R-1
+  std::vector<char> keep;    ///< of each pack but the last: keep, do not recompute
+  UpdateOrder update = UpdateOrder::JustInTime;
+  bool stay = true;    ///< false: nothing stays on the device between phases
+  bool overlap = true; ///< loads one phase ahead, stores one phase behind
+  int slots = 2;       ///< of the rings through which values are swapped
+
+  /// By tensor. `resident`: never leaves (ignored for what the host updates);
+  /// `pinned`: stays between its uses in one execution; `stateResident`: likewise
+  /// of its optimizer state; `holdGradient`: a gradient whose update comes in a
+  /// later phase waits for it on the device.
+  std::vector<char> resident, pinned, stateResident, holdGradient, updateOnHost;
+  /// By value: of the value and of its gradient.
+  std::vector<Place> place, gradientPlace;
+};
+
+/// An event touches a buffer (or a home): what synchronize() orders.
+struct Touch {
+  int event = 0;
+  int index = 0; ///< in Plan::buffers or Plan::homes
+  bool writes = false;
+};
+
+/// A plan under construction.
+struct Draft {
+  Plan plan;
+  std::vector<Touch> bufferTouches, homeTouches; ///< by event, ascending
+};
+
+/// Events, buffers and homes without offsets, waits and time. Linear in their
+/// number. The choices must be consistent with the problem.
+Draft build(const Problem &problem, const Choices &choices);
+
+/// The most bytes that are live at once on a device, alignment included.
+int64_t liveBytes(const Plan &plan, int device);
+
+/// Static packing of live ranges: what is resident first, then the rest by
+/// several first-fit orders, of which the lowest peak is kept. Sets offsets,
+/// peaks and host bytes.
+void allocate(Plan &plan);
+
+/// Adds the waits that two consecutive executions need and queue order does not
+/// already give.
+void synchronize(Draft &draft);
+
+/// Simulates executions until they are periodic; sets `seconds` and
+/// `computeSeconds`. Transfers under way on a link share it equally.
+void simulate(Plan &plan, const Problem &problem, const Machine &machine);
+
+/// One line of the simulated timeline of the last execution.
+struct Interval {
+  int event = 0;
+  int64_t iteration = 0;
+  double begin = 0, end = 0; ///< seconds from the start of the execution
+};
+std::vector<Interval> timeline(const Plan &plan, const Problem &problem, const Machine &machine);
+
+} // namespace harmony::planner
+
+#endif // COMPILER_PLANNER_BUILD_H

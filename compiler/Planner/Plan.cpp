@@ -1,0 +1,168 @@
+//===- Plan.cpp - Look-ups and accounts of a plan -------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Planner/Plan.h"
+
+namespace harmony::planner {
+
+const Buffer *Plan::find(Content content, int object, int use, int device, Point at) const {
+  for (const Buffer &buffer : buffers)
+    if (buffer.content == content && buffer.object == object && buffer.use == use &&
+        buffer.device == device && buffer.first <= at && at <= buffer.last)
+      return &buffer;
+  return nullptr;
+}
+
+const Home *Plan::findHome(HomeKind kind, int object, int use) const {
+  for (const Home &home : homes)
+    if (home.kind == kind && home.object == object && home.use == use)
+      return &home;
+  return nullptr;
+}
+
+bool isTransfer(EventKind kind) {
+  switch (kind) {
+  case EventKind::LoadScalar:
+  case EventKind::StoreScalar:
+  case EventKind::LoadTensor:
+  case EventKind::StoreTensor:
+  case EventKind::LoadState:
+  case EventKind::StoreState:
+  case EventKind::StoreGradient:
+  case EventKind::LoadGradient:
+  case EventKind::LoadValue:
+  case EventKind::StoreValue:
+  case EventKind::LoadValueGradient:
+  case EventKind::StoreValueGradient:
+    return true;
+  case EventKind::Prologue:
+  case EventKind::ZeroScalar:
+  case EventKind::ZeroGradient:
+  case EventKind::Update:
+  case EventKind::Run:
+    return false;
+  }
+  return false;
+}
+
+Traffic trafficOf(const Event &event, const Problem &problem) {
+  switch (event.kind) {
+  case EventKind::LoadScalar:
+    return Traffic::Input;
+  case EventKind::StoreScalar:
+    return Traffic::Output;
+  case EventKind::LoadValue:
+    return problem.values[event.object].isInput() ? Traffic::Input : Traffic::SwapIn;
+  case EventKind::StoreValue:
+    return problem.values[event.object].output ? Traffic::Output : Traffic::SwapOut;
+  case EventKind::LoadTensor:
+  case EventKind::LoadState:
+  case EventKind::LoadGradient:
+  case EventKind::LoadValueGradient:
+    return Traffic::SwapIn;
+  default:
+    return Traffic::SwapOut;
+  }
+}
+
+std::array<int64_t, trafficCount> trafficOf(const Plan &plan, const Problem &problem) {
+  std::array<int64_t, trafficCount> traffic{};
+  for (const Event &event : plan.events)
+    if (isTransfer(event.kind))
+      traffic[static_cast<int>(trafficOf(event, problem))] += event.bytes * event.trips;
+  return traffic;
+}
+
+std::vector<Transfer> requiredTransfers(const Plan &plan, const Problem &problem) {
+  std::vector<Transfer> transfers;
+  for (int e = 0; e < static_cast<int>(plan.events.size()); ++e) {
+    const Event &event = plan.events[e];
+    if (isTransfer(event.kind))
+      transfers.push_back({e, event.kind, event.object, event.use, event.phase, event.device,
+                           event.bytes * event.trips, trafficOf(event, problem)});
+  }
+  return transfers;
+}
+
+std::vector<LayerMicrobatch> layerMicrobatches(const Plan &plan, const Problem &problem) {
+  std::vector<LayerMicrobatch> sizes(problem.layers.size());
+  for (const Phase &phase : plan.phases)
+    for (int l = phase.firstLayer; l <= phase.lastLayer; ++l) {
+      if (phase.kind != PhaseKind::Backward)
+        sizes[l].forward = phase.microbatch;
+      if (phase.kind != PhaseKind::Forward)
+        sizes[l].backward = phase.microbatch;
+    }
+  return sizes;
+}
+
+const char *name(EventKind kind) {
+  static const char *const names[] = {
+      "Prologue",      "LoadScalar",   "ZeroScalar", "StoreScalar", "LoadTensor", "StoreTensor",
+      "LoadState",     "StoreState",   "ZeroGradient", "StoreGradient", "LoadGradient", "Update",
+      "Run",           "LoadValue",    "StoreValue", "LoadValueGradient", "StoreValueGradient"};
+  return names[static_cast<int>(kind)];
+}
+
+const char *name(PhaseKind kind) {
+  static const char *const names[] = {"F", "T", "B"};
+  return names[static_cast<int>(kind)];
+}
+
+const char *name(QueueKind kind) {
+  static const char *const names[] = {"compute", "in", "out", "host"};
+  return names[static_cast<int>(kind)];
+}
+
+const char *name(Content content) {
+  static const char *const names[] = {"tensor",          "state", "gradient",  "value", "valueGradient",
+                                      "recomputedValue", "saved", "workspace", "scalar"};
+  return names[static_cast<int>(content)];
+}
+
+const char *name(HomeKind kind) {
+  static const char *const names[] = {"tensor", "state", "gradient", "value", "valueGradient", "scalar"};
+  return names[static_cast<int>(kind)];
+}
+
+const char *name(Traffic traffic) {
+  static const char *const names[] = {"swapIn", "swapOut", "peer", "input", "output"};
+  return names[static_cast<int>(traffic)];
+}
+
+std::string describe(const Plan &plan, const Problem &problem, int index) {
+  if (index < 0 || index >= static_cast<int>(plan.events.size()))
+    return "event " + std::to_string(index);
+  const Event &event = plan.events[index];
+  std::string text = "event " + std::to_string(index) + " (" + name(event.kind);
+  switch (event.kind) {
+  case EventKind::Run:
+  case EventKind::Prologue:
+    break;
+  case EventKind::LoadScalar:
+  case EventKind::ZeroScalar:
+  case EventKind::StoreScalar:
+    text += " " + problem.scalars[event.object].name;
+    break;
+  case EventKind::LoadValue:
+  case EventKind::StoreValue:
+  case EventKind::LoadValueGradient:
+  case EventKind::StoreValueGradient:
+    text += " " + problem.values[event.object].name;
+    break;
+  default:
+    text += " " + problem.tensors[event.object].name;
+  }
+  if (event.phase >= 0 && event.phase < static_cast<int>(plan.phases.size())) {
+    const Phase &phase = plan.phases[event.phase];
+    text += std::string(", phase ") + std::to_string(event.phase) + " = " + name(phase.kind) + "[" +
+            std::to_string(phase.firstLayer) + ".." + std::to_string(phase.lastLayer) + "]";
+  }
+  return text + ")";
+}
+
+} // namespace harmony::planner
