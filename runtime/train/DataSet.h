@@ -1,0 +1,81 @@
+//===- DataSet.h - The samples of a run -------------------------*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef RUNTIME_TRAIN_DATASET_H
+#define RUNTIME_TRAIN_DATASET_H
+
+#include "runtime/engine/Blob.h"
+#include "runtime/train/Array.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace harmony::runtime {
+
+/// One array for each input that a program reads, matched by name and checked for dtype
+/// and shape. int32 arrays serve int64 inputs; nothing else is converted.
+class DataSet {
+public:
+  /// `program`: whose inputs are needed. `extra`: names of arrays wanted beside these
+  /// (labels of a metric); they must be among the model's inputs. Throws Data naming
+  /// file, key, expected and found.
+  DataSet(const std::vector<std::string> &sources, const Blob &blob, HmProgramKind program,
+          const std::vector<std::string> &extra = {});
+
+  /// Random values in the accepted ranges, `samples` of them.
+  static DataSet synthetic(const Blob &blob, HmProgramKind program, int64_t samples,
+                           uint64_t seed);
+
+  int64_t samples() const { return sampleCount; }
+
+  /// The array for input number `index` of the blob; null when it is not needed.
+  const Array *array(size_t index) const {
+    return arrays[index].data || arrays[index].owner ? &arrays[index] : nullptr;
+  }
+
+  /// Names in the files that are no inputs of the model.
+  const std::vector<std::string> &ignored() const { return ignoredNames; }
+
+private:
+  DataSet() = default;
+  void match(const Blob &blob, size_t index, Array array);
+
+  std::vector<Array> arrays; // one for each input of the blob
+  int64_t sampleCount = -1;
+  std::string countedBy; // file and key that gave sampleCount
+  std::vector<std::string> ignoredNames;
+};
+
+/// Lays batches out as the program reads them.
+class BatchFiller {
+public:
+  /// References stay valid as long as blob and data.
+  BatchFiller(const Blob &blob, const DataSet &data, HmProgramKind program);
+
+  /// Writes the samples `indices[0, batch)` to a batch space. Allocates nothing unless
+  /// it throws Data: a value outside of its input's range, with file, key and sample.
+  void fill(char *batchSpace, const int64_t *indices) const;
+
+  int64_t batch() const { return batchSize; }
+
+private:
+  struct Part {
+    const HmInput *input;
+    const Array *array;
+    bool widen; // int32 to int64
+  };
+
+  void checkValues(const Part &part, const char *values, int64_t bytes, int64_t sample) const;
+
+  int64_t batchSize;
+  std::vector<Part> parts;
+};
+
+} // namespace harmony::runtime
+
+#endif // RUNTIME_TRAIN_DATASET_H

@@ -1,0 +1,71 @@
+//===- Log.h - What a run tells about itself --------------------*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef RUNTIME_TRAIN_LOG_H
+#define RUNTIME_TRAIN_LOG_H
+
+#include "runtime/hal/Driver.h"
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace harmony::runtime {
+
+struct StepRecord {
+  int64_t step = 0; // from 1
+  double loss = 0;  // of the step's forward, before its update
+  double rate = 0;
+  double seconds = 0; // from the end of the step before to the end of this one
+  int64_t samples = 0;
+  const Traffic *traffic = nullptr;
+  const std::vector<int64_t> *peaks = nullptr;
+};
+
+struct EvaluationRecord {
+  int64_t step = 0; // steps trained
+  bool hasLoss = false;
+  double loss = 0;
+  int64_t samples = 0;     // evaluated
+  int64_t lossSamples = 0; // of which the loss tells: whole batches
+  bool hasAccuracy = false;
+  int64_t correct = 0, counted = 0;
+};
+
+/// Standard output (a progress bar on a terminal, plain lines elsewhere) and, where
+/// asked for, JSON lines in a file. step() allocates nothing.
+class Log {
+public:
+  /// `path` empty: no file. Throws Failure when the file cannot be created.
+  Log(const std::string &path, int64_t totalSteps);
+  ~Log();
+  Log(const Log &) = delete;
+  Log &operator=(const Log &) = delete;
+
+  void step(const StepRecord &record);
+  void evaluation(const EvaluationRecord &record);
+  /// A line on standard output.
+  void note(const std::string &text);
+
+private:
+  void writeLine(const char *text, size_t length);
+  void drawBar(const StepRecord &record);
+  void endBar();
+
+  const int64_t totalSteps;
+  const bool terminal;
+  std::string path;
+  std::FILE *file = nullptr;
+  std::vector<char> line;
+  std::chrono::steady_clock::time_point start, lastDrawn;
+  bool barShown = false;
+};
+
+} // namespace harmony::runtime
+
+#endif // RUNTIME_TRAIN_LOG_H

@@ -1,0 +1,261 @@
+//===- Session.cpp - Memory, driver and engine of one run -----------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/train/Session.h"
+
+#include "runtime/drivers/host/HostDriver.h"
+#include "runtime/train/Payload.h"
+#include "runtime/train/Safetensors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+namespace harmony::runtime {
+
+namespace {
+
+const char *const programNames[] = {"load", "step", "store", "evaluation"};
+const char *const trafficNames[] = {"swap-in", "swap-out", "peer", "input", "output"};
+
+bool isSaved(const HmVariable &variable) { return variable.role <= HM_ROLE_STATE; }
+
+Array arrayOf(const Blob &blob, const HmVariable &variable, const char *data) {
+  Array array;
+  array.key = blob.string(variable.name);
+  array.type = static_cast<HmType>(variable.type);
+  Span<int64_t> dims = blob.dims(variable.dims, variable.rank);
+  array.shape.assign(dims.begin(), dims.end());
+  array.data = data;
+  array.bytes = variable.bytes;
+  return array;
+}
+
+bool allFinite(const char *values, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += sizeof(float)) {
+    float value;
+    std::memcpy(&value, values + at, sizeof(value));
+    if (!std::isfinite(value))
+      return false;
+  }
+  return true;
+}
+
+/// Bytes that processes can still get without swapping; -1 where the system does not say.
+int64_t availableMemory() {
+  std::ifstream file("/proc/meminfo");
+  std::string key;
+  int64_t kibibytes = 0;
+  std::string unit;
+  while (file >> key >> kibibytes) {
+    if (key == "MemAvailable:")
+      return kibibytes * 1024;
+    std::getline(file, unit);
+  }
+  return -1;
+}
+
+} // namespace
+
+Session::Session(const Payload &payload, const Blob &blob, const Options &options)
+    : payload(payload), blob(blob), options(options),
+      hostStore((checkMemory(), blob.header().hostBytes), "host store"),
+      dumpSpace(options.dumpGradients.empty() ? 0 : blob.header().dumpBytes, "gradients to dump"),
+      scalarSpace(blob.header().scalarCount * static_cast<int64_t>(sizeof(float)), "scalars") {
+  for (int i = 0; i < 2; ++i)
+    batches.emplace_back(blob.header().batchBytes, "batch");
+  for (Totals &totals : measured)
+    totals.peaks.resize(blob.devices().size());
+  for (const HmVariable &variable : blob.variables())
+    if (variable.role == HM_ROLE_CONSTANT)
+      std::memcpy(hostStore.data() + variable.home, blob.constants() + variable.initial,
+                  variable.bytes);
+  if (options.initFrom.empty())
+    loadWeights(payload.executable + HM_WEIGHTS_SUFFIX, false);
+  else
+    loadWeights(options.initFrom, true);
+}
+
+Session::~Session() = default;
+
+void Session::checkMemory() const {
+  const HmHeader &header = blob.header();
+  int64_t needed = header.hostBytes + 2 * header.batchBytes +
+                   (options.dumpGradients.empty() ? 0 : header.dumpBytes);
+  for (const HmDevice &device : blob.devices())
+    needed += std::max(device.peak, device.evaluatePeak);
+  int64_t available = availableMemory();
+  if (available >= 0 && needed > available)
+    throw Error(ExitCode::NoDevice, "the run needs " + std::to_string(needed) +
+                                        " bytes of memory for host store and devices, " +
+                                        std::to_string(available) + " are available");
+}
+
+void Session::loadWeights(const std::string &path, bool initFrom) {
+  if (std::none_of(blob.variables().begin(), blob.variables().end(), isSaved))
+    return;
+  SafetensorsFile file(path);
+  std::string expected = blob.string(blob.header().fingerprint);
+  auto found = file.metadata().find(HM_FINGERPRINT_KEY);
+  if (!initFrom && (found == file.metadata().end() || found->second != expected))
+    throw Error(ExitCode::Data,
+                path + ": fingerprint is " +
+                    (found == file.metadata().end() ? "missing" : found->second) +
+                    ", this executable's is " + expected +
+                    "; the weights belong to another compilation");
+  for (const HmVariable &variable : blob.variables()) {
+    if (!isSaved(variable))
+      continue;
+    Array wanted = arrayOf(blob, variable, nullptr);
+    const Array *array = file.find(wanted.key);
+    if (!array)
+      throw Error(ExitCode::Data, path + ": '" + wanted.key + "' is missing, " +
+                                      describe(wanted.type, wanted.shape) + " expected");
+    if (array->type != wanted.type || array->shape != wanted.shape)
+      throw Error(ExitCode::Data, path + ": '" + wanted.key + "' is " +
+                                      describe(array->type, array->shape) + ", expected " +
+                                      describe(wanted.type, wanted.shape));
+    std::memcpy(hostStore.data() + variable.home, array->data, variable.bytes);
+  }
+}
+
+void Session::prepare() {
+  DriverOptions driverOptions;
+  for (const HmDevice &device : blob.devices())
+    driverOptions.devices.push_back(
+        {device.capacity, std::max(device.peak, device.evaluatePeak), device.libraryBytes});
+  driverOptions.kernels = kernelTable(blob, payload.functions, payload.functionCount);
+  driverOptions.isa = static_cast<HmIsa>(blob.header().isa);
+  driverOptions.threads = options.threads;
+  driverOptions.chunk = options.chunk;
+  driverOptions.poison = options.poison;
+  driverOptions.paranoid = options.paranoid;
+  driverOptions.timing = options.timeReport;
+  devices = createHostDriver(driverOptions);
+  devices->setHostMemory(HM_SPACE_HOST, hostStore.data(), hostStore.size());
+  devices->setHostMemory(HM_SPACE_SCALARS, scalarSpace.data(), scalarSpace.size());
+  devices->setHostMemory(HM_SPACE_CONSTANT, const_cast<char *>(blob.constants()),
+                         blob.header().constants.count);
+  if (dumpSpace.size())
+    devices->setHostMemory(HM_SPACE_DUMP, dumpSpace.data(), dumpSpace.size());
+  engine = std::make_unique<Engine>(blob, *devices, options.paranoid);
+}
+
+void Session::run(HmProgramKind kind, bool dump) {
+  devices->resetEvidence();
+  engine->run(kind, dump);
+  Totals &totals = measured[kind];
+  ++totals.executions;
+  totals.lastTraffic = devices->traffic();
+  for (int i = 0; i < HM_TRAFFIC_COUNT; ++i)
+    totals.traffic[i] += totals.lastTraffic[i];
+  for (size_t d = 0; d < totals.peaks.size(); ++d)
+    totals.peaks[d] = std::max(totals.peaks[d], devices->peak(d));
+  Times times = devices->times();
+  for (int i = 0; i < HM_FAMILY_COUNT; ++i)
+    totals.times.kernels[i] += times.kernels[i];
+  totals.times.copies += times.copies;
+  totals.times.waits += times.waits;
+}
+
+void Session::ensureLoaded() {
+  if (!onDevices && blob.has(HM_PROGRAM_LOAD))
+    run(HM_PROGRAM_LOAD);
+  onDevices = true;
+}
+
+void Session::ensureStored() {
+  if (onDevices && blob.has(HM_PROGRAM_STORE))
+    run(HM_PROGRAM_STORE);
+  onDevices = false;
+}
+
+void Session::setBatch(char *batchSpace) {
+  devices->setHostMemory(HM_SPACE_BATCH, batchSpace, blob.header().batchBytes);
+}
+
+float Session::hostFloat(int64_t offset) const {
+  float value;
+  std::memcpy(&value, host(offset), sizeof(value));
+  return value;
+}
+
+void Session::saveWeights(const std::string &path) const {
+  std::vector<Array> arrays;
+  for (const HmVariable &variable : blob.variables())
+    if (isSaved(variable))
+      arrays.push_back(arrayOf(blob, variable, host(variable.home)));
+  writeSafetensors(path, arrays,
+                   {{HM_FINGERPRINT_KEY, blob.string(blob.header().fingerprint)},
+                    {"format", "pt"},
+                    {"producer", std::string("harmonyc ") + blob.string(blob.header().compiler)}});
+}
+
+std::string Session::saveGradients(const std::string &path) const {
+  std::vector<Array> arrays;
+  std::vector<std::vector<float>> sums;
+  std::string nonFinite;
+  for (const HmVariable &variable : blob.variables()) {
+    Span<HmGradient> parts = blob.gradients(variable);
+    if (parts.empty())
+      continue;
+    std::vector<float> sum(variable.bytes / sizeof(float));
+    std::memcpy(sum.data(), dumpSpace.data() + parts[0].home, variable.bytes);
+    for (size_t i = 1; i < parts.size(); ++i)
+      for (size_t j = 0; j < sum.size(); ++j) {
+        float value;
+        std::memcpy(&value, dumpSpace.data() + parts[i].home + j * sizeof(float), sizeof(value));
+        sum[j] += value;
+      }
+    auto *bytes = reinterpret_cast<const char *>(sum.data());
+    if (nonFinite.empty() && !allFinite(bytes, variable.bytes))
+      nonFinite = blob.string(variable.name);
+    sums.push_back(std::move(sum)); // the heap block, and so `bytes`, stays where it is
+    arrays.push_back(arrayOf(blob, variable, bytes));
+  }
+  writeSafetensors(path, arrays, {});
+  return nonFinite;
+}
+
+std::string Session::findNonFinite() const {
+  for (const HmVariable &variable : blob.variables())
+    if (variable.role == HM_ROLE_PARAMETER && variable.type == HM_F32 &&
+        !allFinite(host(variable.home), variable.bytes))
+      return blob.string(variable.name);
+  return "";
+}
+
+void Session::checkAgainstPlan() const {
+  auto differ = [](const std::string &what, int64_t found, int64_t planned) {
+    throw Error(ExitCode::Internal, "the run differs from its plan: " + what + " measured " +
+                                        std::to_string(found) + " bytes, the plan says " +
+                                        std::to_string(planned));
+  };
+  for (int p = 0; p < HM_PROGRAM_COUNT; ++p) {
+    const Totals &totals = measured[p];
+    if (!totals.executions)
+      continue;
+    for (int i = 0; i < HM_TRAFFIC_COUNT; ++i) {
+      int64_t planned = blob.header().programs[p].traffic[i];
+      if (totals.traffic[i] != planned * totals.executions)
+        differ(std::string(programNames[p]) + ", " + trafficNames[i] + " traffic over " +
+                   std::to_string(totals.executions) + " executions",
+               totals.traffic[i], planned * totals.executions);
+    }
+    for (size_t d = 0; d < blob.devices().size(); ++d) {
+      const HmDevice &device = blob.devices()[d];
+      int64_t planned = p == HM_PROGRAM_STEP ? device.peak : device.evaluatePeak;
+      if ((p == HM_PROGRAM_STEP || p == HM_PROGRAM_EVALUATE) && totals.peaks[d] != planned)
+        differ(std::string(programNames[p]) + ", peak of device " + std::to_string(d),
+               totals.peaks[d], planned);
+    }
+  }
+}
+
+} // namespace harmony::runtime

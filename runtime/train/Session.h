@@ -1,0 +1,91 @@
+//===- Session.h - Memory, driver and engine of one run ---------*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef RUNTIME_TRAIN_SESSION_H
+#define RUNTIME_TRAIN_SESSION_H
+
+#include "runtime/drivers/host/Mapping.h"
+#include "runtime/engine/Engine.h"
+#include "runtime/train/Array.h"
+#include "runtime/train/Options.h"
+#include "runtime/train/PayloadLoader.h"
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace harmony::runtime {
+
+/// Everything that a run computes with. Knows where the current values of the variables
+/// are: in the host store, or partly on the devices between load and store.
+class Session {
+public:
+  /// What the executions of one program have measured.
+  struct Totals {
+    int64_t executions = 0;
+    Traffic traffic{};          // bytes, all executions
+    Traffic lastTraffic{};      // bytes, the last execution
+    std::vector<int64_t> peaks; // highest end address in each arena
+    Times times;
+  };
+
+  /// Maps host memory and sets the variables to their initial values: the weights file
+  /// beside the executable or --init-from, zeros for optimizer state, the blob's
+  /// constants. Throws NoDevice or Data.
+  Session(const Payload &payload, const Blob &blob, const Options &options);
+  ~Session();
+
+  /// Creates devices and engine; prepares the library. Throws NoDevice. Before run().
+  void prepare();
+
+  /// Runs LOAD if the devices do not hold what stays on them.
+  void ensureLoaded();
+  /// Runs STORE if the host store is not current.
+  void ensureStored();
+  /// Executes a program once on the batch set last.
+  void run(HmProgramKind kind, bool dump = false);
+
+  void setBatch(char *batchSpace);
+  /// Two batch buffers, blob.header().batchBytes each.
+  std::array<char *, 2> batchBuffers() const { return {batches[0].data(), batches[1].data()}; }
+  float *scalars() const { return reinterpret_cast<float *>(scalarSpace.data()); }
+  const char *host(int64_t offset) const { return hostStore.data() + offset; }
+  float hostFloat(int64_t offset) const;
+
+  /// What --save writes: parameters, frozen ones, buffers and state. ensureStored first.
+  void saveWeights(const std::string &path) const;
+  /// After a dumped step. Returns the name of the first gradient that is not finite, or
+  /// an empty string.
+  std::string saveGradients(const std::string &path) const;
+  /// The first parameter with a value that is not finite, or an empty string.
+  std::string findNonFinite() const;
+
+  const Totals &totals(HmProgramKind kind) const { return measured[kind]; }
+  const Driver &driver() const { return *devices; }
+
+  /// Compares what was measured with the plan; throws Internal naming both numbers.
+  void checkAgainstPlan() const;
+
+private:
+  void checkMemory() const;
+  void loadWeights(const std::string &path, bool initFrom);
+
+  const Payload &payload;
+  const Blob &blob;
+  const Options &options;
+  Mapping hostStore, dumpSpace, scalarSpace;
+  std::vector<Mapping> batches;
+  bool onDevices = false;
+  Totals measured[HM_PROGRAM_COUNT];
+  std::unique_ptr<Driver> devices;
+  std::unique_ptr<Engine> engine; // gone before the driver
+};
+
+} // namespace harmony::runtime
+
+#endif // RUNTIME_TRAIN_SESSION_H

@@ -1,0 +1,321 @@
+//===- Trainer.cpp - The training loop ------------------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/train/Trainer.h"
+
+#include "runtime/drivers/host/LibraryScratch.h"
+#include "runtime/train/Evaluator.h"
+#include "runtime/train/Loader.h"
+#include "runtime/train/Log.h"
+#include "runtime/train/Options.h"
+#include "runtime/train/Session.h"
+
+#include <cmath>
+#include <csignal>
+#include <memory>
+
+namespace harmony::runtime {
+
+namespace {
+
+volatile std::sig_atomic_t caughtSignal = 0;
+
+/// While it lives, the first SIGINT or SIGTERM is noted; a second one ends the process.
+class SignalHandlers {
+public:
+  SignalHandlers() {
+    caughtSignal = 0;
+    struct sigaction action = {};
+    action.sa_handler = [](int number) { caughtSignal = number; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+    sigaction(SIGINT, &action, &interrupt);
+    sigaction(SIGTERM, &action, &terminate);
+  }
+  ~SignalHandlers() {
+    sigaction(SIGINT, &interrupt, nullptr);
+    sigaction(SIGTERM, &terminate, nullptr);
+  }
+  SignalHandlers(const SignalHandlers &) = delete;
+  SignalHandlers &operator=(const SignalHandlers &) = delete;
+
+private:
+  struct sigaction interrupt, terminate;
+};
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.6g", value);
+  return text;
+}
+
+class Trainer {
+public:
+  Trainer(const Payload &payload, const Blob &blob, const Options &options)
+      : blob(blob), options(options), session(payload, blob, options) {}
+
+  int run() {
+    planSteps();
+    if (!options.validation.empty())
+      evaluator = std::make_unique<Evaluator>(blob, session, options);
+    log = std::make_unique<Log>(options.log, totalSteps);
+    describeRun();
+    if (totalSteps > 0 || evaluator || options.dryRun)
+      session.prepare();
+    if (options.dryRun) {
+      log->note("dry run: data, weights and memory are there; nothing was trained");
+      return 0;
+    }
+    if (totalSteps > 0)
+      train();
+    session.ensureStored();
+    if (evaluator && evaluatedAt != done && !caughtSignal)
+      evaluate();
+    if (!options.save.empty()) {
+      session.saveWeights(options.save);
+      log->note("weights saved to " + options.save);
+    }
+    report();
+    session.checkAgainstPlan();
+    return caughtSignal ? 128 + caughtSignal : 0;
+  }
+
+private:
+  void planSteps() {
+    batch = blob.header().programs[HM_PROGRAM_STEP].batch;
+    if (options.evaluateOnly || options.steps == 0)
+      return;
+    data = std::make_unique<DataSet>(
+        options.synthetic
+            ? DataSet::synthetic(blob, HM_PROGRAM_STEP, syntheticBatches * batch, options.seed)
+            : DataSet(options.data, blob, HM_PROGRAM_STEP));
+    int64_t batches = data->samples() / batch;
+    if (batches < 1)
+      throw Error(ExitCode::Data, "the data has " + std::to_string(data->samples()) +
+                                      " samples, one batch needs " + std::to_string(batch));
+    totalSteps = options.steps;
+    if (options.steps < 0 && __builtin_mul_overflow(options.epochs, batches, &totalSteps))
+      throw Error(ExitCode::Usage, "--epochs " + std::to_string(options.epochs) + " is too much");
+    const Hyperparameters &h = options.hyperparameters;
+    if (h.schedule != RateSchedule::Constant && h.warmup >= totalSteps)
+      throw Error(ExitCode::Usage, "--warmup " + std::to_string(h.warmup) + " leaves none of " +
+                                       std::to_string(totalSteps) + " steps to the schedule");
+  }
+
+  void describeRun() {
+    const HmHeader &header = blob.header();
+    log->note(std::string(blob.string(header.model)) + ", compiled by harmonyc " +
+              blob.string(header.compiler) + "; " + std::to_string(header.devices.count) +
+              " host device" + (header.devices.count == 1 ? "" : "s") + ", " +
+              std::to_string(options.threads) + " thread" + (options.threads == 1 ? "" : "s"));
+    if (totalSteps <= 0)
+      return;
+    const Hyperparameters &h = options.hyperparameters;
+    std::string text;
+    switch (header.optimizer) {
+    case HM_OPTIMIZER_ADAMW:
+    case HM_OPTIMIZER_ADAM:
+      text = std::string(header.optimizer == HM_OPTIMIZER_ADAM ? "adam" : "adamw") +
+             ": beta1 " + number(h.beta1) + ", beta2 " + number(h.beta2) + ", eps " +
+             number(h.epsilon) + ", weight decay " + number(h.weightDecay) + ", ";
+      break;
+    case HM_OPTIMIZER_SGD:
+      text = "sgd: momentum " + number(h.momentum) + ", weight decay " +
+             number(h.weightDecay) + ", ";
+      break;
+    default:
+      text = "optimizer of the training graph; ";
+    }
+    if (header.optimizer != HM_OPTIMIZER_GRAPH) {
+      static const char *const schedules[] = {"constant", "linear", "cosine"};
+      text += "lr " + number(h.rate) + " " + schedules[static_cast<int>(h.schedule)] +
+              ", warmup " + std::to_string(h.warmup) + "; ";
+    }
+    text += "seed " + std::to_string(options.seed) +
+            (options.shuffle ? ", shuffled" : ", in order") + "; " + std::to_string(totalSteps) +
+            " steps of " + std::to_string(batch) + " samples";
+    log->note(text);
+    if (int64_t rest = data->samples() % batch)
+      log->note(std::to_string(rest) + " of " + std::to_string(data->samples()) +
+                " samples do not fill a batch and are left out of each epoch");
+    if (!data->ignored().empty()) {
+      std::string names;
+      for (const std::string &name : data->ignored())
+        names += (names.empty() ? "" : ", ") + name;
+      log->note("not inputs of the model and ignored: " + names);
+    }
+  }
+
+  void train() {
+    BatchFiller filler(blob, *data, HM_PROGRAM_STEP);
+    Loader loader(filler, data->samples(), options.shuffle && !options.synthetic, options.seed,
+                  session.batchBuffers());
+    if (options.countAllocations && !haveAllocationHooks())
+      throw Error(ExitCode::Usage, "--count-allocations: this build cannot count them");
+    auto end = std::chrono::steady_clock::now();
+    for (int64_t t = 1; t <= totalSteps && !caughtSignal; ++t) {
+      session.ensureLoaded();
+      double rate = learningRate(options.hyperparameters, t, totalSteps);
+      for (const HmScalar &scalar : blob.scalars())
+        session.scalars()[scalar.index] = static_cast<float>(scalarValue(
+            static_cast<HmScalarKind>(scalar.kind), options.hyperparameters, rate, t));
+      session.setBatch(loader.acquire());
+      bool dump = t == 1 && !options.dumpGradients.empty();
+      session.run(HM_PROGRAM_STEP, dump);
+      loader.release();
+      done = t;
+
+      const Session::Totals &totals = session.totals(HM_PROGRAM_STEP);
+      auto now = std::chrono::steady_clock::now();
+      StepRecord record;
+      record.step = t;
+      record.loss = loss();
+      record.rate = rate;
+      record.seconds = std::chrono::duration<double>(now - end).count();
+      record.samples = batch;
+      record.traffic = &totals.lastTraffic;
+      record.peaks = &totals.peaks;
+      end = now;
+      log->step(record);
+      if (dump)
+        checkGradients();
+      if (!std::isfinite(record.loss))
+        stopNotFinite(record.loss);
+      if (options.evaluateEvery && t % options.evaluateEvery == 0) {
+        setAllocationCounting(false);
+        session.ensureStored();
+        evaluate();
+        end = std::chrono::steady_clock::now();
+      }
+      if (options.countAllocations)
+        setAllocationCounting(true);
+    }
+    setAllocationCounting(false);
+  }
+
+  double loss() const {
+    double sum = 0;
+    for (const HmLossTerm &term : blob.lossTerms())
+      if (term.program == HM_PROGRAM_STEP)
+        sum += static_cast<double>(term.scale) * session.hostFloat(term.numerator) /
+               session.hostFloat(term.denominator);
+    return sum;
+  }
+
+  void checkGradients() {
+    std::string name = session.saveGradients(options.dumpGradients);
+    if (!name.empty())
+      throw Error(ExitCode::NotFinite, "the gradient of '" + name + "' in step " +
+                                           std::to_string(done) + " is not finite; " +
+                                           options.dumpGradients + " holds the gradients");
+  }
+
+  [[noreturn]] void stopNotFinite(double loss) {
+    session.ensureStored();
+    std::string name = session.findNonFinite();
+    throw Error(ExitCode::NotFinite,
+                "the loss of step " + std::to_string(done) + " is " + number(loss) +
+                    (name.empty() ? std::string("; all parameters are finite")
+                                  : "; the first parameter that is not finite is '" + name + "'") +
+                    "; nothing was saved");
+  }
+
+  void evaluate() {
+    EvaluationRecord record = evaluator->run();
+    record.step = done;
+    evaluatedAt = done;
+    log->evaluation(record);
+    if (!record.hasLoss && record.samples < blob.header().programs[HM_PROGRAM_EVALUATE].batch)
+      log->note("no loss: --val has fewer samples than a batch");
+  }
+
+  void report() {
+    if (caughtSignal)
+      log->note("stopped by a signal after step " + std::to_string(done));
+    if (options.timeReport && totalSteps > 0)
+      reportTimes();
+    if (options.chunk && totalSteps > 0)
+      reportChunks();
+    if (options.countAllocations) {
+      int64_t count = allocationCount();
+      log->note("allocations after the first step: " + std::to_string(count));
+      if (count)
+        throw Error(ExitCode::Internal, std::to_string(count) +
+                                            " allocations after the first step");
+    }
+  }
+
+  void reportTimes() {
+    static const char *const names[HM_FAMILY_COUNT] = {"gemm",   "pointwise", "row",   "column",
+                                                       "gather", "copy",      "update"};
+    const Times &times = session.totals(HM_PROGRAM_STEP).times;
+    double sum = times.copies;
+    for (double seconds : times.kernels)
+      sum += seconds;
+    log->note("seconds of all training steps, and share of the work:");
+    auto row = [&](const char *name, double seconds, bool share) {
+      char text[96];
+      std::snprintf(text, sizeof(text), share ? "  %-10s %10.4f  %5.1f %%" : "  %-10s %10.4f",
+                    name, seconds, sum > 0 ? 100 * seconds / sum : 0);
+      log->note(text);
+    };
+    for (int i = 0; i < HM_FAMILY_COUNT; ++i)
+      row(names[i], times.kernels[i], true);
+    row("transfers", times.copies, true);
+    row("waits", times.waits, false);
+  }
+
+  void reportChunks() {
+    std::vector<std::vector<int64_t>> pools = session.driver().workerChunks();
+    for (size_t i = 0; i < pools.size(); ++i) {
+      if (pools[i].empty())
+        continue;
+      std::string text = i + 1 < pools.size() ? "chunks of the workers of device " +
+                                                    std::to_string(i) + ":"
+                                              : std::string("chunks of the host's workers:");
+      for (int64_t count : pools[i])
+        text += " " + std::to_string(count);
+      log->note(text);
+    }
+  }
+
+  /// Enough that steps do not find their batch in the cache of the one before.
+  static constexpr int64_t syntheticBatches = 4;
+
+  const Blob &blob;
+  const Options &options;
+  Session session;
+  std::unique_ptr<DataSet> data;
+  std::unique_ptr<Evaluator> evaluator;
+  std::unique_ptr<Log> log;
+  int64_t batch = 0;
+  int64_t totalSteps = 0;
+  int64_t done = 0;
+  int64_t evaluatedAt = -1;
+};
+
+} // namespace
+
+int runExecutable(const Payload &payload, const std::vector<std::string> &arguments) {
+  Blob blob(payload.program, payload.programSize, payload.functionCount);
+  Options options;
+  if (!parseOptions(arguments, blob, options))
+    return 0;
+  if (options.version) {
+    std::printf("%s, compiled by harmonyc %s\nfingerprint %s\nnumerics key %s\n",
+                blob.string(blob.header().model), blob.string(blob.header().compiler),
+                blob.string(blob.header().fingerprint), blob.string(blob.header().numericsKey));
+    return 0;
+  }
+  if (options.printPlan) {
+    std::printf("%s\n", blob.string(blob.header().planSummary));
+    return 0;
+  }
+  SignalHandlers handlers;
+  return Trainer(payload, blob, options).run();
+}
+
+} // namespace harmony::runtime

@@ -1,0 +1,49 @@
+//===- main.cpp - harmony-train-host --------------------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/hal/Error.h"
+#include "runtime/train/PayloadLoader.h"
+#include "runtime/train/Trainer.h"
+
+#include <cstdio>
+#include <new>
+#include <unistd.h>
+
+using namespace harmony::runtime;
+
+/// Where this executable is; weights are looked for beside it.
+static std::string executablePath() {
+  char path[4096];
+  ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
+  if (length <= 0 || length == sizeof(path))
+    throw Error(ExitCode::Failure, "/proc/self/exe cannot be read; is /proc mounted?");
+  return std::string(path, length);
+}
+
+int main(int argc, char **argv) {
+  int code = 0;
+  try {
+    Payload payload = loadPayload(executablePath());
+    code = runExecutable(payload, {argv + 1, argv + argc});
+  } catch (const Error &error) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "%s: %s\n",
+                 error.exitCode() == ExitCode::Internal ? "internal error" : "error",
+                 error.what());
+    code = static_cast<int>(error.exitCode());
+  } catch (const std::bad_alloc &) {
+    std::fprintf(stderr, "error: host memory is exhausted\n");
+    code = static_cast<int>(ExitCode::NoDevice);
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "internal error: %s\n", error.what());
+    code = static_cast<int>(ExitCode::Internal);
+  }
+  std::fflush(stdout);
+  // The payload stays loaded and worker threads are gone; static destructors of the
+  // product library have nothing left to do.
+  _exit(code);
+}
