@@ -610,7 +610,8 @@ LogicalResult Evaluator::evaluateIota(IotaOp op) {
 
 LogicalResult Evaluator::evaluateComposite(Operation *op) {
   Block scratch;
-  OpBuilder builder = OpBuilder::atBlockEnd(&scratch);
+  OpBuilder builder(op->getContext());
+  builder.setInsertionPointToEnd(&scratch);
   auto results = decompose(op, builder);
   if (failed(results))
     return failure();
