@@ -719,7 +719,7 @@ private:
       if (consumer > phase.lastLayer)
         break;
       last = std::max(last, findStep(consumer, made));
-      if (inputUse(consumer, v).backwardReads)
+      if (backwardPhase[consumer] == p && inputUse(consumer, v).backwardReads)
         last = std::max(last, findStep(consumer, StepKind::Backward));
     }
     touch(runs[p],

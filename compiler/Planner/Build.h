@@ -85,7 +85,8 @@ void simulate(Plan &plan, const Problem &problem, const Machine &machine);
 struct Interval {
   int event = 0;
   int64_t iteration = 0;
-  double begin = 0, end = 0; ///< seconds from the start of the execution
+  double begin = 0, end = 0; ///< seconds from the end of the execution before; what
+                             ///< overlaps with it begins below 0
 };
 std::vector<Interval> timeline(const Plan &plan, const Problem &problem, const Machine &machine);
 

@@ -24,6 +24,20 @@ const Home *Plan::findHome(HomeKind kind, int object, int use) const {
   return nullptr;
 }
 
+std::vector<std::vector<QueueLoop>> queueLoops(const Plan &plan) {
+  std::vector<std::vector<QueueLoop>> loops(plan.queues.size());
+  for (int e = 0; e < static_cast<int>(plan.events.size()); ++e) {
+    const Event &event = plan.events[e];
+    std::vector<QueueLoop> &queue = loops[event.queue];
+    bool joins = !queue.empty() && event.phase >= 0 &&
+                 plan.events[queue.back().events.front()].phase == event.phase;
+    if (!joins)
+      queue.push_back({{}, event.trips});
+    queue.back().events.push_back(e);
+  }
+  return loops;
+}
+
 bool isTransfer(EventKind kind) {
   switch (kind) {
   case EventKind::LoadScalar:

@@ -9,12 +9,12 @@
 // each on a queue, with explicit waits; and every buffer with its address. What
 // a compiler needs is here: nothing has to be decided again downstream.
 //
-// Order. Every queue executes its events in the order of `events`. An event with
-// `trips` > 1 is a loop over the microbatches of its phase; the value transfers
-// of a phase and its Run are loops that advance together (LoadValue... Run
-// StoreValue..., adjacent in `events`). Beyond queue order only waits order
-// anything. Execution is free of deadlock because every wait points backward in
-// the order (phase group, iteration, event).
+// Order. Every queue executes its events in the order of `events`. The value
+// transfers of a phase and its Run are its group: adjacent in `events` (LoadValue
+// ... Run StoreValue...), each a loop over the microbatches. Those of one group
+// that share a queue are one loop there, iteration by iteration: see queueLoops.
+// Beyond queue order only waits order anything. Execution is free of deadlock
+// because every wait points backward in the order (group, iteration, event).
 //
 // Addresses. At most one buffer that holds a given thing is live at a (event,
 // step), so that an operand is found by find(). Buffers whose live ranges
@@ -230,6 +230,15 @@ struct Plan {
 
 /// Every rule that verify() can name.
 extern const std::vector<std::string> verifyRules;
+
+/// What a queue executes next: `trips` times its events, in order. Events that are
+/// no loop stand alone, with one trip.
+struct QueueLoop {
+  std::vector<int> events;
+  int64_t trips = 1;
+};
+/// By queue, in execution order.
+std::vector<std::vector<QueueLoop>> queueLoops(const Plan &plan);
 
 bool isTransfer(EventKind kind);
 /// What the bytes of a transfer count as.

@@ -78,14 +78,11 @@ class Replayer {
 public:
   Replayer(const Plan &plan, const Problem &problem, Report &report)
       : plan(plan), problem(problem), report(report), queueCount(plan.queues.size()),
-        queues(queueCount), starts(plan.events.size(), 0), completed(plan.events.size(), 0),
+        queues(queueCount), starts(plan.events.size(), 0), strides(plan.events.size(), 1), completed(plan.events.size(), 0),
         clocks(queueCount), spaces(1) {
-    for (int e = 0; e < static_cast<int>(plan.events.size()); ++e) {
-      QueueState &queue = queues[plan.events[e].queue];
-      queue.events.push_back(e);
-      starts[e] = queue.period;
-      queue.period += plan.events[e].trips;
-    }
+    std::vector<std::vector<QueueLoop>> loops = queueLoops(plan);
+    for (size_t q = 0; q < queueCount; ++q)
+      addLoops(queues[q], std::move(loops[q]));
     for (size_t q = 0; q < queueCount; ++q)
       clocks[q].reserve(static_cast<size_t>(queues[q].period) * executions);
     for (const Buffer &buffer : plan.buffers)
@@ -102,12 +99,11 @@ public:
     while (!report.full()) {
       bool moved = false, left = false;
       for (size_t q = 0; q < queueCount && !report.full(); ++q) {
-        while (!report.full() && queues[q].execution < executions && !queues[q].events.empty() &&
-               ready(queues[q])) {
+        while (!report.full() && queues[q].left() && ready(queues[q])) {
           step(static_cast<int>(q));
           moved = true;
         }
-        left |= queues[q].execution < executions && !queues[q].events.empty();
+        left |= queues[q].left();
       }
       if (!left)
         break;
@@ -122,13 +118,41 @@ public:
 
 private:
   struct QueueState {
-    std::vector<int> events;
+    std::vector<QueueLoop> loops;
     int64_t period = 0;
-    size_t at = 0;
+    size_t at = 0, member = 0; ///< in loops, in its events
     int execution = 0;
     int64_t iteration = 0;
     int64_t sequence = 0;
+
+    bool left() const { return execution < executions && !loops.empty(); }
+    int event() const { return loops[at].events[member]; }
+    void next() {
+      ++sequence;
+      if (++member < loops[at].events.size())
+        return;
+      member = 0;
+      if (++iteration < loops[at].trips)
+        return;
+      iteration = 0;
+      if (++at < loops.size())
+        return;
+      at = 0;
+      ++execution;
+    }
   };
+
+  void addLoops(QueueState &queue, std::vector<QueueLoop> loops) {
+    for (const QueueLoop &loop : loops) {
+      int64_t size = static_cast<int64_t>(loop.events.size());
+      for (int64_t member = 0; member < size; ++member) {
+        starts[loop.events[member]] = queue.period + member;
+        strides[loop.events[member]] = size;
+      }
+      queue.period += size * loop.trips;
+    }
+    queue.loops = std::move(loops);
+  }
   using Clock = std::vector<int64_t>; ///< by queue: instances known to be over
 
   const Plan &plan;
@@ -136,7 +160,8 @@ private:
   Report &report;
   size_t queueCount;
   std::vector<QueueState> queues;
-  std::vector<int64_t> starts, completed;
+  std::vector<int64_t> starts, strides; ///< of an event's instances on its queue
+  std::vector<int64_t> completed;
   std::vector<std::vector<Clock>> clocks; ///< of the end of each instance, by queue
   std::vector<Space> spaces;              ///< 0: host store; 1 + d: device d
   std::unordered_map<int64_t, std::vector<int>> bufferIndex;
@@ -214,7 +239,7 @@ private:
   //===--- order -------------------------------------------------------------===//
 
   bool ready(const QueueState &queue) const {
-    const Event &event = plan.events[queue.events[queue.at]];
+    const Event &event = plan.events[queue.event()];
     for (const Wait &wait : event.waits) {
       int64_t needed = iterationsNeeded(wait, queue);
       if (needed > 0 && completed[wait.event] < needed)
@@ -239,14 +264,14 @@ private:
     const QueueState &queue = queues[q];
     Clock start = queue.sequence > 0 ? clocks[q][static_cast<size_t>(queue.sequence) - 1]
                                      : Clock(queueCount, 0);
-    for (const Wait &wait : plan.events[queue.events[queue.at]].waits) {
+    for (const Wait &wait : plan.events[queue.event()].waits) {
       int64_t needed = iterationsNeeded(wait, queue);
       if (needed == 0)
         continue;
       int64_t trips = plan.events[wait.event].trips;
       int other = plan.events[wait.event].queue;
       int64_t sequence = (needed - 1) / trips * queues[other].period + starts[wait.event] +
-                         (needed - 1) % trips + 1;
+                         (needed - 1) % trips * strides[wait.event] + 1;
       const Clock &end = clocks[other][static_cast<size_t>(sequence) - 1];
       for (size_t i = 0; i < queueCount; ++i)
         start[i] = std::max(start[i], end[i]);
@@ -257,21 +282,14 @@ private:
   void step(int q) {
     QueueState &queue = queues[q];
     clock = startClock(q);
-    self = {q, queue.sequence + 1, queue.events[queue.at]};
+    self = {q, queue.sequence + 1, queue.event()};
     execution = queue.execution;
     iteration = queue.iteration;
     clock[q] = self.sequence;
     execute(plan.events[self.event]);
     clocks[q].push_back(clock);
-    ++queue.sequence;
     ++completed[self.event];
-    if (++queue.iteration < plan.events[self.event].trips)
-      return;
-    queue.iteration = 0;
-    if (++queue.at < queue.events.size())
-      return;
-    queue.at = 0;
-    ++queue.execution;
+    queue.next();
   }
 
   bool ordered(const Stamp &before) const {
@@ -280,9 +298,9 @@ private:
 
   void reportDeadlock() {
     for (const QueueState &queue : queues) {
-      if (queue.execution >= executions || queue.events.empty())
+      if (!queue.left())
         continue;
-      int e = queue.events[queue.at];
+      int e = queue.event();
       for (const Wait &wait : plan.events[e].waits)
         if (completed[wait.event] < iterationsNeeded(wait, queue)) {
           report.add("deadlock", text(e) + " waits for " + text(wait.event) + ", which never comes",

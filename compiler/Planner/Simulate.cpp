@@ -24,11 +24,11 @@ public:
   Simulator(const Plan &plan, const Problem &problem, const Machine &machine)
       : plan(plan), queues(plan.queues.size()), completed(plan.events.size(), 0),
         seconds(plan.events.size(), 0), finish(executions, 0) {
-    for (int e = 0; e < static_cast<int>(plan.events.size()); ++e) {
-      const Event &event = plan.events[e];
-      queues[event.queue].events.push_back(e);
-      seconds[e] = duration(event, problem, machine);
-    }
+    for (size_t e = 0; e < plan.events.size(); ++e)
+      seconds[e] = duration(plan.events[e], problem, machine);
+    std::vector<std::vector<QueueLoop>> loops = queueLoops(plan);
+    for (size_t q = 0; q < queues.size(); ++q)
+      queues[q].loops = std::move(loops[q]);
     for (size_t q = 0; q < queues.size(); ++q) {
       QueueKind kind = plan.queues[q].kind;
       int device = plan.queues[q].device;
@@ -56,8 +56,8 @@ public:
       advance(step);
     }
     for (const QueueState &queue : queues)
-      if (queue.execution < executions && !queue.events.empty())
-        throw Error("the plan deadlocks: event " + std::to_string(queue.events[queue.at]) +
+      if (queue.left())
+        throw Error("the plan deadlocks: event " + std::to_string(queue.event()) +
                     " is never ready");
   }
 
@@ -68,8 +68,9 @@ public:
       if (plan.queues[q].kind != QueueKind::Compute)
         continue;
       double total = 0;
-      for (int e : queues[q].events)
-        total += seconds[e] * static_cast<double>(plan.events[e].trips);
+      for (size_t e = 0; e < plan.events.size(); ++e)
+        if (plan.events[e].queue == static_cast<int>(q))
+          total += seconds[e] * static_cast<double>(plan.events[e].trips);
       most = std::max(most, total);
     }
     return most;
@@ -78,8 +79,9 @@ public:
 
 private:
   struct QueueState {
-    std::vector<int> events;
-    size_t at = 0;
+    std::vector<QueueLoop> loops;
+    size_t at = 0;     ///< in loops
+    size_t member = 0; ///< in its events
     int execution = 0;
     int64_t iteration = 0;
     bool busy = false;
@@ -88,6 +90,21 @@ private:
     int link = -1;
     double bandwidth = 0;
     double begun = 0;
+
+    bool left() const { return execution < executions && !loops.empty(); }
+    int event() const { return loops[at].events[member]; }
+    void next() {
+      if (++member < loops[at].events.size())
+        return;
+      member = 0;
+      if (++iteration < loops[at].trips)
+        return;
+      iteration = 0;
+      if (++at < loops.size())
+        return;
+      at = 0;
+      ++execution;
+    }
   };
 
   const Plan &plan;
@@ -128,7 +145,7 @@ private:
   }
 
   bool ready(const QueueState &queue) const {
-    const Event &event = plan.events[queue.events[queue.at]];
+    const Event &event = plan.events[queue.event()];
     for (const Wait &wait : event.waits) {
       int64_t execution = queue.execution - (wait.previousStep ? 1 : 0);
       if (execution < 0)
@@ -148,9 +165,9 @@ private:
 
   void startReady() {
     for (QueueState &queue : queues) {
-      if (queue.busy || queue.execution >= executions || queue.events.empty() || !ready(queue))
+      if (queue.busy || !queue.left() || !ready(queue))
         continue;
-      int e = queue.events[queue.at];
+      int e = queue.event();
       queue.busy = true;
       queue.begun = now;
       queue.secondsLeft = seconds[e];
@@ -187,7 +204,7 @@ private:
   }
 
   void end(QueueState &queue) {
-    int e = queue.events[queue.at];
+    int e = queue.event();
     ++completed[e];
     queue.busy = false;
     if (queue.link >= 0)
@@ -195,13 +212,7 @@ private:
     if (record && queue.execution == executions - 1)
       record->push_back({e, queue.iteration, queue.begun, now});
     finish[queue.execution] = std::max(finish[queue.execution], now);
-    if (++queue.iteration < plan.events[e].trips)
-      return;
-    queue.iteration = 0;
-    if (++queue.at < queue.events.size())
-      return;
-    queue.at = 0;
-    ++queue.execution;
+    queue.next();
   }
 };
 

@@ -84,7 +84,7 @@ public:
       for (int e = 0; e < count; ++e) {
         Instance self = round * count + e;
         if (Instance before = lastOfQueue[plan.events[e].queue]; before != none)
-          follow(self, before);
+          sameGroup(self, before) ? followPairwise(self, before) : follow(self, before);
         conflicts.clear();
         touchAll(e, self);
         wait(e, self, round);
@@ -129,6 +129,12 @@ private:
     endClock(self)[event(self).queue] = self;
   }
 
+  /// Loops of one phase in one execution advance together.
+  bool sameGroup(Instance self, Instance before) const {
+    return self / count == before / count && event(self).phase >= 0 &&
+           event(self).phase == event(before).phase;
+  }
+
   void touchAll(int e, Instance self) {
     for (; bufferTouch < draft.bufferTouches.size() && draft.bufferTouches[bufferTouch].event == e;
          ++bufferTouch) {
@@ -149,11 +155,11 @@ private:
   bool pairwise(Instance self, Instance before) const {
     if (self / count != before / count)
       return false;
+    if (sameGroup(self, before))
+      return true;
     const Event &a = event(self), &b = event(before);
     if (a.phase < 0 || b.phase < 0 || a.trips != b.trips)
       return false;
-    if (a.phase == b.phase)
-      return true;
     bool value = a.kind == EventKind::LoadValue && b.kind == EventKind::StoreValue;
     bool gradient =
         a.kind == EventKind::LoadValueGradient && b.kind == EventKind::StoreValueGradient;
