@@ -1,0 +1,621 @@
+//===- Stages.cpp - Splitting a group into row programs -------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Most groups are one program. A reduction whose result the group uses again along the
+// reduced axes ("row reduction") fixes what a row is. Any other reduction is stored:
+// along trailing axes as a value per row, across rows by chunks whose partials a later
+// program adds up. Every program recomputes what it needs from operands.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Codegen/RowProgram.h"
+
+#include <algorithm>
+#include <set>
+
+using namespace mlir;
+using namespace harmony;
+using namespace harmony::codegen;
+
+namespace {
+using AtomSet = std::set<unsigned>;
+
+AtomSet makeSet(ArrayRef<unsigned> list) { return AtomSet(list.begin(), list.end()); }
+
+AtomList flatten(const Axes &axes) {
+  AtomList list;
+  for (const AtomList &axis : axes)
+    llvm::append_range(list, axis);
+  return list;
+}
+
+bool intersects(const AtomSet &set, const AtomSet &other) {
+  return llvm::any_of(set, [&](unsigned atom) { return other.count(atom); });
+}
+
+AtomSet minus(const AtomSet &set, const AtomSet &other) {
+  AtomSet rest;
+  for (unsigned atom : set)
+    if (!other.count(atom))
+      rest.insert(atom);
+  return rest;
+}
+
+AtomSet unite(const AtomSet &set, const AtomSet &other) {
+  AtomSet all = set;
+  all.insert(other.begin(), other.end());
+  return all;
+}
+
+/// A store, or a reduction across rows, that waits for its program.
+struct Task {
+  unsigned node;      ///< what is stored; for a reduction, its operand
+  AtomList order;     ///< atoms of the value that is stored or reduced, in row-major order
+  AtomStrides strides; ///< of the store
+  unsigned memory;
+  int64_t offset;
+  bool accumulate, inPlace;
+  bool reduces = false;
+  nn::ReduceKind reduction = nn::ReduceKind::sum;
+  AtomSet reduced = {};
+  unsigned level = 0;
+};
+
+/// Tasks that run as one program.
+struct Stage {
+  bool hasRowReductions = false;
+  AtomSet outer, inner; ///< where it has; otherwise all atoms are in `outer` until it is laid out
+  AtomSet chunked;      ///< outer atoms that its reductions combine
+  bool inPlace = false;
+  SmallVector<unsigned> tasks;
+};
+
+class Stager {
+public:
+  Stager(Graph &graph, std::vector<RowProgram> &programs) : graph(graph), programs(programs) {}
+  LogicalResult run();
+
+private:
+  LogicalResult chooseRow();
+  LogicalResult makeTasks();
+  LogicalResult runLevel(unsigned level);
+  void place(unsigned task, std::vector<Stage> &stages);
+  LogicalResult emit(Stage &stage, unsigned level);
+  void layOut(const Stage &stage, SmallVector<unsigned> &kept, SmallVector<unsigned> &reduced,
+              SmallVector<unsigned> &inner);
+  void collectCone(unsigned node, std::set<unsigned> &cone) const;
+  AtomSet getConeAtoms(unsigned node, bool &hasRowReductions) const;
+  bool isRowReduction(unsigned node) const {
+    return graph.nodes[node].kind == Node::Reduce && rowReductions.count(node);
+  }
+
+  Graph &graph;
+  std::vector<RowProgram> &programs;
+  AtomSet row; ///< atoms of a row, empty where no reduction fixes it
+  bool keepRows = true;
+  std::set<unsigned> rowReductions;
+  std::vector<Task> tasks;
+  DenseMap<unsigned, unsigned> memoryLevel; ///< level at which a memory can be read
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+/// Decides which reductions stay in registers; all others that the group uses go to memory.
+LogicalResult Stager::chooseRow() {
+  while (true) {
+    if (failed(graph.analyse()))
+      return failure();
+    row.clear();
+    rowReductions.clear();
+    bool rowIsReused = false;
+    // Of the candidates, one whose result meets its axes again comes first.
+    for (auto [index, node] : llvm::enumerate(graph.nodes)) {
+      if (!keepRows || node.kind != Node::Reduce || node.reduced.empty())
+        continue;
+      Value value = graph.getValue(index);
+      if (!graph.isUsedInside(value) || graph.isMaterialised(value))
+        continue;
+      AtomList operand = flatten(node.axes);
+      AtomSet reduced = makeSet(node.reduced);
+      bool trailing = makeSet(ArrayRef<unsigned>(operand).take_back(reduced.size())) == reduced;
+      if (!trailing)
+        continue;
+      std::set<unsigned> users{static_cast<unsigned>(index)};
+      bool reused = false;
+      for (size_t user = index + 1; user < graph.nodes.size(); ++user) {
+        const Node &other = graph.nodes[user];
+        if (!llvm::any_of(other.operands, [&](unsigned operandNode) { return users.count(operandNode); }))
+          continue;
+        users.insert(user);
+        bool ignored;
+        reused |= intersects(getConeAtoms(user, ignored), reduced) && other.kind == Node::Element &&
+                  llvm::any_of(other.operands, [&](unsigned operandNode) {
+                    return !users.count(operandNode) && intersects(getConeAtoms(operandNode, ignored), reduced);
+                  });
+      }
+      if (reused ? !rowIsReused : (row.empty() && operand.size() > reduced.size())) {
+        row = reduced;
+        rowIsReused |= reused;
+      }
+    }
+    bool again = false;
+    for (auto [index, node] : llvm::enumerate(graph.nodes)) {
+      if (node.kind != Node::Reduce)
+        continue;
+      Value value = graph.getValue(index);
+      AtomSet reduced = makeSet(node.reduced);
+      if (!row.empty() && reduced == row && !graph.isMaterialised(value)) {
+        rowReductions.insert(index);
+        continue;
+      }
+      if (graph.isUsedInside(value) && !graph.isMaterialised(value)) {
+        graph.materialise(value);
+        again = true;
+      }
+    }
+    if (again)
+      continue;
+    // A program has one row; overlapping reductions exclude each other.
+    LogicalResult consistent = makeTasks();
+    if (succeeded(consistent))
+      return success();
+    if (!keepRows)
+      return graph.emitError() << "its reductions do not fit together";
+    keepRows = false;
+  }
+}
+
+void Stager::collectCone(unsigned node, std::set<unsigned> &cone) const {
+  if (!cone.insert(node).second)
+    return;
+  for (unsigned operand : graph.nodes[node].operands)
+    collectCone(operand, cone);
+}
+
+/// Atoms over which a node must be evaluated; those of row reductions included.
+AtomSet Stager::getConeAtoms(unsigned node, bool &hasRowReductions) const {
+  std::set<unsigned> cone;
+  collectCone(node, cone);
+  AtomSet atoms;
+  hasRowReductions = false;
+  for (unsigned inner : cone) {
+    hasRowReductions |= isRowReduction(inner);
+    for (auto &[atom, stride] : graph.nodes[inner].strides)
+      atoms.insert(atom);
+    for (unsigned atom : graph.nodes[inner].reduced)
+      atoms.insert(atom);
+  }
+  return atoms;
+}
+
+//===----------------------------------------------------------------------===//
+// Tasks
+//===----------------------------------------------------------------------===//
+
+LogicalResult Stager::makeTasks() {
+  tasks.clear();
+  memoryLevel.clear();
+  auto levelOf = [&](unsigned node) {
+    std::set<unsigned> cone;
+    collectCone(node, cone);
+    unsigned level = 0;
+    for (unsigned inner : cone)
+      if (graph.nodes[inner].kind == Node::Load)
+        level = std::max(level, memoryLevel.lookup(graph.nodes[inner].memory));
+    return level;
+  };
+  ArrayRef<int> inPlace = graph.getSpec().inPlace;
+  for (const Root &root : graph.roots) {
+    const Node &node = graph.nodes[root.tensor.node];
+    Task task{root.tensor.node, flatten(root.tensor.axes), root.strides, root.memory, root.offset, root.accumulate, false};
+    const Argument &argument = graph.memories[root.memory].argument;
+    task.inPlace = argument.kind == Argument::Result && !inPlace.empty() && inPlace[argument.index] >= 0;
+    if (node.kind == Node::Reduce && !isRowReduction(root.tensor.node)) {
+      task.reduces = true;
+      task.node = node.operands[0];
+      task.reduction = node.reduction;
+      task.reduced = makeSet(node.reduced);
+      task.order = flatten(node.axes);
+      bool hasRow;
+      AtomSet cone = getConeAtoms(task.node, hasRow);
+      // A row is combined whole or not at all.
+      if (hasRow && intersects(task.reduced, row) && !minus(row, task.reduced).empty())
+        return failure();
+    }
+    task.level = levelOf(task.node);
+    if (root.order > 0) // after the fill of the same memory
+      task.level = std::max(task.level, memoryLevel.lookup(root.memory));
+    bool hasRow;
+    AtomSet cone = getConeAtoms(task.node, hasRow);
+    if (hasRow) {
+      AtomSet order = makeSet(task.order);
+      if (intersects(order, row) && !minus(row, order).empty())
+        return failure();
+      if (!minus(minus(cone, order), row).empty())
+        return failure();
+    }
+    unsigned &level = memoryLevel[root.memory];
+    level = std::max(level, task.level + (task.reduces ? 2 : 1));
+    tasks.push_back(std::move(task));
+  }
+  // What is overwritten in place must have been read by everyone else.
+  for (Task &task : tasks) {
+    if (!task.inPlace)
+      continue;
+    unsigned operand = inPlace[graph.memories[task.memory].argument.index];
+    for (Task &reader : tasks) {
+      std::set<unsigned> cone;
+      collectCone(reader.node, cone);
+      for (unsigned node : cone)
+        if (graph.nodes[node].kind == Node::Load && graph.nodes[node].memory == operand)
+          task.level = std::max(task.level, reader.level);
+    }
+  }
+  return success();
+}
+
+/// Puts a task into a stage that it fits, or a new one.
+void Stager::place(unsigned index, std::vector<Stage> &stages) {
+  Task &task = tasks[index];
+  bool hasRow;
+  AtomSet cone = getConeAtoms(task.node, hasRow);
+  AtomSet all = unite(makeSet(task.order), cone);
+  AtomSet across = task.reduces ? minus(task.reduced, row) : AtomSet();
+  for (Stage &stage : stages) {
+    AtomSet whole = unite(stage.outer, stage.inner);
+    bool fits = stage.hasRowReductions
+                    ? all == whole || (hasRow ? minus(all, row) == stage.outer : all == stage.outer)
+                    : !hasRow && all == whole;
+    if (!fits)
+      continue;
+    if (task.reduces) {
+      AtomSet mine = stage.hasRowReductions ? across : task.reduced;
+      if (!stage.chunked.empty() && stage.chunked != mine)
+        continue;
+      if (stage.hasRowReductions && intersects(task.reduced, row) && !minus(row, task.reduced).empty())
+        continue;
+      stage.chunked = mine;
+    }
+    stage.tasks.push_back(index);
+    stage.inPlace |= task.inPlace;
+    return;
+  }
+  Stage stage;
+  stage.hasRowReductions = hasRow;
+  stage.inner = hasRow ? row : AtomSet();
+  stage.outer = hasRow ? minus(all, row) : all;
+  stage.inPlace = task.inPlace;
+  if (task.reduces)
+    stage.chunked = hasRow ? across : task.reduced;
+  stage.tasks.push_back(index);
+  stages.push_back(std::move(stage));
+}
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+/// Orders the atoms of a stage: outer ones that stay, outer ones that are combined, and
+/// the row.
+void Stager::layOut(const Stage &stage, SmallVector<unsigned> &kept, SmallVector<unsigned> &reduced,
+                    SmallVector<unsigned> &inner) {
+  // Memory order: of the widest task, reductions first.
+  SmallVector<unsigned> order;
+  auto add = [&](ArrayRef<unsigned> list) {
+    for (unsigned atom : list)
+      if (!llvm::is_contained(order, atom))
+        order.push_back(atom);
+  };
+  const Task *widest = nullptr;
+  for (unsigned index : stage.tasks) {
+    const Task &task = tasks[index];
+    if (!widest || std::pair(task.reduces, task.order.size()) > std::pair(widest->reduces, widest->order.size()))
+      widest = &task;
+  }
+  add(widest->order);
+  if (stage.hasRowReductions) {
+    // The order of a reduction's operand is what the sum is defined by.
+    SmallVector<unsigned> rowOrder;
+    for (unsigned node : rowReductions)
+      if (rowOrder.empty())
+        for (unsigned atom : flatten(graph.nodes[node].axes))
+          if (row.count(atom))
+            rowOrder.push_back(atom);
+    inner = rowOrder;
+    for (const Node &node : graph.nodes)
+      add(flatten(node.axes));
+    for (unsigned atom : order)
+      if (stage.outer.count(atom))
+        (stage.chunked.count(atom) ? reduced : kept).push_back(atom);
+    return;
+  }
+  for (unsigned atom : stage.outer) // atoms that only operands have: none today, but harmless
+    add(atom);
+  if (stage.chunked.empty()) {
+    kept = order;
+    return;
+  }
+  bool rowIsReduced = stage.chunked.count(order.back());
+  size_t first = order.size();
+  while (first > 0 && static_cast<bool>(stage.chunked.count(order[first - 1])) == rowIsReduced)
+    --first;
+  if (rowIsReduced && first == 0 && order.size() > 1)
+    first = 1;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i >= first)
+      inner.push_back(order[i]);
+    else
+      (stage.chunked.count(order[i]) ? reduced : kept).push_back(order[i]);
+  }
+}
+
+namespace {
+/// Turns the nodes and stores of a stage into a row program, fusing neighbouring axes
+/// that every access walks through as one.
+class ProgramBuilder {
+public:
+  ProgramBuilder(Graph &graph, RowProgram &program) : graph(graph), program(program) {}
+
+  unsigned addNode(unsigned node);
+  /// A reduction along the row that the graph has not got: a part of one across rows.
+  unsigned addRowReduction(unsigned operand, nn::ReduceKind kind);
+  unsigned addMemory(unsigned memory);
+  void addStore(RowStore store, const AtomStrides &strides);
+  void finish(ArrayRef<unsigned> kept, ArrayRef<unsigned> reduced, ArrayRef<unsigned> inner, bool mayFlatten);
+
+private:
+  Graph &graph;
+  RowProgram &program;
+  DenseMap<unsigned, unsigned> numbers, memoryNumbers;
+  std::vector<AtomStrides> nodeStrides, storeStrides;
+};
+} // namespace
+
+unsigned ProgramBuilder::addMemory(unsigned memory) {
+  // A buffer that is written in place is one argument.
+  const Argument &argument = graph.memories[memory].argument;
+  ArrayRef<int> inPlace = graph.getSpec().inPlace;
+  if (!graph.memories[memory].table && argument.kind == Argument::Operand)
+    for (auto [result, operand] : llvm::enumerate(inPlace))
+      if (operand == static_cast<int>(argument.index))
+        memory = graph.getSpec().operands.size() + result;
+  auto [entry, isNew] = memoryNumbers.try_emplace(memory, program.memories.size());
+  if (isNew) {
+    program.memories.push_back(graph.memories[memory]);
+    program.memories.back().argument.written = false;
+  }
+  return entry->second;
+}
+
+unsigned ProgramBuilder::addNode(unsigned number) {
+  if (auto known = numbers.find(number); known != numbers.end())
+    return known->second;
+  const Node &node = graph.nodes[number];
+  RowNode result(node.kind, node.type);
+  for (unsigned operand : node.operands)
+    result.operands.push_back(addNode(operand));
+  result.op = node.op;
+  result.value = node.value;
+  result.offset = node.offset;
+  result.indexed = node.indexed;
+  result.indexExtent = node.indexExtent;
+  result.indexStride = node.indexStride;
+  result.chunks = node.chunks;
+  result.chunkStride = node.chunkStride;
+  result.reduction = node.reduction;
+  if (node.kind == Node::Load || node.kind == Node::Combine)
+    result.memory = addMemory(node.memory);
+
+  // The same value read or computed twice is one node.
+  auto isSame = [&](const RowNode &other, const AtomStrides &strides) {
+    if (other.kind != result.kind || other.type != result.type || other.operands != result.operands ||
+        other.value != result.value || other.memory != result.memory || other.offset != result.offset ||
+        other.indexed != result.indexed || other.indexStride != result.indexStride ||
+        other.chunkStride != result.chunkStride || other.reduction != result.reduction || strides != node.strides)
+      return false;
+    return !result.op || (other.op->getName() == result.op->getName() &&
+                          other.op->getAttrDictionary() == result.op->getAttrDictionary() &&
+                          other.op->getPropertiesAsAttribute() == result.op->getPropertiesAsAttribute());
+  };
+  for (unsigned other = 0; other < program.nodes.size(); ++other)
+    if (isSame(program.nodes[other], nodeStrides[other]))
+      return numbers[number] = other;
+  program.nodes.push_back(std::move(result));
+  nodeStrides.push_back(node.strides);
+  return numbers[number] = program.nodes.size() - 1;
+}
+
+unsigned ProgramBuilder::addRowReduction(unsigned operand, nn::ReduceKind kind) {
+  for (auto [index, node] : llvm::enumerate(program.nodes))
+    if (node.kind == Node::Reduce && node.operands[0] == operand && node.reduction == kind)
+      return index;
+  RowNode node(Node::Reduce, program.nodes[operand].type);
+  node.operands = {operand};
+  node.reduction = kind;
+  program.nodes.push_back(std::move(node));
+  nodeStrides.push_back({});
+  return program.nodes.size() - 1;
+}
+
+void ProgramBuilder::addStore(RowStore store, const AtomStrides &strides) {
+  store.memory = addMemory(store.memory);
+  program.memories[store.memory].argument.written = true;
+  program.stores.push_back(std::move(store));
+  storeStrides.push_back(strides);
+}
+
+static int64_t getStride(const AtomStrides &strides, unsigned atom) {
+  for (auto &[known, stride] : strides)
+    if (known == atom)
+      return stride;
+  return 0;
+}
+
+void ProgramBuilder::finish(ArrayRef<unsigned> kept, ArrayRef<unsigned> reduced, ArrayRef<unsigned> inner,
+                            bool mayFlatten) {
+  // Joins runs of atoms whose strides continue each other in every access; each run is
+  // one axis and its innermost atom tells the stride.
+  struct Axis {
+    unsigned last;
+    int64_t extent;
+  };
+  auto fuse = [&](ArrayRef<unsigned> atoms) {
+    SmallVector<Axis> axes;
+    for (unsigned atom : atoms) {
+      int64_t extent = graph.atoms.getExtent(atom);
+      bool joins = !axes.empty();
+      for (const AtomStrides &strides : llvm::concat<const AtomStrides>(nodeStrides, storeStrides))
+        joins = joins && getStride(strides, axes.back().last) == getStride(strides, atom) * extent;
+      if (joins)
+        axes.back() = {atom, axes.back().extent * extent};
+      else
+        axes.push_back({atom, extent});
+    }
+    return axes;
+  };
+  SmallVector<Axis> outer = fuse(kept), combined = fuse(reduced), row = fuse(inner);
+  if (mayFlatten && !outer.empty()) {
+    row = {outer.back()};
+    outer.pop_back();
+    program.flat = outer.empty();
+  }
+  program.reducedOuter = combined.size();
+  llvm::append_range(outer, combined);
+  auto convert = [&](const AtomStrides &strides) {
+    AxisStrides result;
+    for (const Axis &axis : outer)
+      result.outer.push_back(getStride(strides, axis.last));
+    for (const Axis &axis : row)
+      result.inner.push_back(getStride(strides, axis.last));
+    return result;
+  };
+  for (const Axis &axis : outer)
+    program.outer.push_back(axis.extent);
+  for (const Axis &axis : row)
+    program.inner.push_back(axis.extent);
+  for (auto [node, strides] : llvm::zip_equal(program.nodes, nodeStrides)) {
+    node.strides = convert(strides);
+    bool varies = llvm::any_of(node.strides.inner, [](int64_t stride) { return stride != 0; });
+    node.isRow = node.kind != Node::Reduce &&
+                 (varies || llvm::any_of(node.operands, [&](unsigned operand) { return program.nodes[operand].isRow; }));
+    for (unsigned operand : node.operands)
+      node.level = std::max(node.level, program.nodes[operand].level + (node.kind == Node::Reduce ? 1 : 0));
+  }
+  for (auto [store, strides] : llvm::zip_equal(program.stores, storeStrides)) {
+    store.strides = convert(strides);
+    store.isRow = llvm::any_of(store.strides.inner, [](int64_t stride) { return stride != 0; });
+  }
+}
+
+LogicalResult Stager::emit(Stage &stage, unsigned level) {
+  SmallVector<unsigned> kept, reduced, inner;
+  layOut(stage, kept, reduced, inner);
+  programs.emplace_back();
+  RowProgram &program = programs.back();
+  ProgramBuilder builder(graph, program);
+  auto extentOf = [&](ArrayRef<unsigned> atoms) { return graph.atoms.getExtent(atoms); };
+  int64_t chunks = llvm::divideCeil(extentOf(reduced), kChunkRows);
+  program.chunked = !reduced.empty();
+  AtomSet innerSet = makeSet(inner);
+  for (unsigned index : stage.tasks) {
+    Task task = tasks[index]; // a copy: finishing tasks are appended below
+    unsigned node = builder.addNode(task.node);
+    RowStore store(node, task.memory);
+    store.offset = task.offset;
+    store.accumulate = task.accumulate;
+    store.inPlace = task.inPlace;
+    if (!task.reduces) {
+      builder.addStore(store, task.strides);
+      continue;
+    }
+    bool alongRow = intersects(task.reduced, innerSet);
+    if (alongRow)
+      store.node = builder.addRowReduction(node, task.reduction);
+    if (reduced.empty()) { // along the row alone
+      builder.addStore(store, task.strides);
+      continue;
+    }
+    store.partial = true;
+    store.reduction = task.reduction;
+    if (chunks == 1 && !task.accumulate && !task.inPlace) {
+      builder.addStore(store, task.strides);
+      continue;
+    }
+    // Partials lie as [kept.., chunks, row..]; a task of the next level combines them.
+    SmallVector<unsigned> rowAtoms(alongRow ? ArrayRef<unsigned>() : ArrayRef<unsigned>(inner));
+    Type type = graph.nodes[task.node].type;
+    unsigned memory = graph.addTemporary(type, {extentOf(kept), chunks, extentOf(rowAtoms)});
+    Node total(Node::Combine, type);
+    total.memory = memory;
+    total.chunks = chunks;
+    total.chunkStride = store.chunkStride = extentOf(rowAtoms);
+    total.reduction = task.reduction;
+    int64_t stride = 1;
+    for (unsigned atom : llvm::reverse(rowAtoms)) {
+      total.strides.push_back({atom, stride});
+      stride *= graph.atoms.getExtent(atom);
+    }
+    stride *= chunks;
+    for (unsigned atom : llvm::reverse(kept)) {
+      total.strides.push_back({atom, stride});
+      stride *= graph.atoms.getExtent(atom);
+    }
+    store.memory = memory;
+    store.offset = 0;
+    store.accumulate = false;
+    store.inPlace = false;
+    builder.addStore(store, total.strides);
+    Task finish{0, {}, task.strides, task.memory, task.offset, task.accumulate, task.inPlace};
+    llvm::append_range(finish.order, kept);
+    llvm::append_range(finish.order, rowAtoms);
+    finish.node = graph.nodes.size();
+    finish.level = level + 1;
+    graph.nodes.push_back(std::move(total));
+    tasks.push_back(std::move(finish));
+  }
+  builder.finish(kept, reduced, inner, !stage.hasRowReductions && stage.chunked.empty());
+  return success();
+}
+
+LogicalResult Stager::runLevel(unsigned level) {
+  std::vector<Stage> stages;
+  // Tasks with row reductions fix what a row is; others join.
+  for (bool rowReductionsFirst : {true, false})
+    for (unsigned index = 0; index < tasks.size(); ++index) {
+      bool hasRow;
+      getConeAtoms(tasks[index].node, hasRow);
+      if (tasks[index].level == level && hasRow == rowReductionsFirst)
+        place(index, stages);
+    }
+  // In place: whoever else reads the operand must have run before.
+  std::stable_partition(stages.begin(), stages.end(), [](const Stage &stage) { return !stage.inPlace; });
+  for (Stage &stage : stages)
+    if (failed(emit(stage, level)))
+      return failure();
+  return success();
+}
+
+LogicalResult Stager::run() {
+  if (failed(chooseRow()))
+    return failure();
+  for (unsigned level = 0;; ++level) {
+    bool any = false;
+    for (unsigned index = 0; index < tasks.size(); ++index)
+      any |= tasks[index].level >= level;
+    if (!any)
+      return success();
+    if (failed(runLevel(level)))
+      return failure();
+  }
+}
+
+LogicalResult harmony::codegen::planRowPrograms(Graph &graph, std::vector<RowProgram> &programs) {
+  return Stager(graph, programs).run();
+}
