@@ -1,0 +1,182 @@
+//===- BuildTest.cpp - Plans from choices ---------------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/unit/planner/Problems.h"
+
+#include <gtest/gtest.h>
+
+using namespace harmony::planner;
+using namespace harmony::planner::test;
+
+namespace {
+
+std::string eventNames(const Plan &plan, const Problem &problem) {
+  std::string text;
+  for (const Event &event : plan.events) {
+    text += name(event.kind);
+    if (event.kind == EventKind::Run)
+      text += std::string(" ") + name(plan.phases[event.phase].kind) +
+              std::to_string(plan.phases[event.phase].firstLayer);
+    else if (event.kind == EventKind::LoadValue || event.kind == EventKind::StoreValue ||
+             event.kind == EventKind::LoadValueGradient ||
+             event.kind == EventKind::StoreValueGradient)
+      text += " " + problem.values[event.object].name;
+    else if (event.kind == EventKind::Prologue)
+      ;
+    else if (event.kind == EventKind::LoadScalar || event.kind == EventKind::ZeroScalar ||
+             event.kind == EventKind::StoreScalar)
+      text += " " + problem.scalars[event.object].name;
+    else
+      text += " " + problem.tensors[event.object].name;
+    text += "\n";
+  }
+  return text;
+}
+
+TEST(Build, SwapsAroundEveryPack) {
+  // Two layers, a pack each, nothing stays: everything is loaded for each phase.
+  Problem problem = chain(2, 4);
+  Plan plan = makePlan(problem, leastChoices(problem, 2));
+  EXPECT_EQ(eventNames(plan, problem), "Prologue\n"
+                                       "LoadScalar seed\n"
+                                       "ZeroScalar loss\n"
+                                       "LoadTensor layer0.weight\n"
+                                       "LoadValue x\n"
+                                       "Run F0\n"
+                                       "StoreValue layer0.out\n"
+                                       "LoadTensor layer1.weight\n"
+                                       "ZeroGradient layer1.weight\n"
+                                       "LoadValue layer0.out\n"
+                                       "Run T1\n"
+                                       "StoreValueGradient layer0.out\n"
+                                       "StoreScalar loss\n"
+                                       "StoreGradient layer1.weight\n"
+                                       "Update layer1.weight\n"
+                                       "LoadTensor layer0.weight\n"
+                                       "ZeroGradient layer0.weight\n"
+                                       "LoadValue x\n"
+                                       "LoadValueGradient layer0.out\n"
+                                       "Run B0\n"
+                                       "StoreGradient layer0.weight\n"
+                                       "Update layer0.weight\n");
+  EXPECT_EQ(problemsOf(plan, problem), "");
+  // In: three weights of 4096, the cut (4 samples of 512) and its gradient.
+  // Out: two gradients, the cut and its gradient. Input: x twice.
+  EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::SwapIn)], 3 * 4096 + 2 * 2048);
+  EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::SwapOut)], 2 * 4096 + 2 * 2048);
+  EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::Input)], 2 * 2048 + 4);
+  EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::Output)], 8);
+}
+
+TEST(Build, OnePackResidentMovesInputsAlone) {
+  Problem problem = chain(4, 4);
+  Choices choices = leastChoices(problem, 2, 4);
+  choices.updateOnHost.assign(problem.tensors.size(), 0);
+  choices.resident.assign(problem.tensors.size(), 1);
+  choices.stateResident = choices.resident;
+  Plan plan = makePlan(problem, choices);
+  EXPECT_EQ(problemsOf(plan, problem), "");
+  EXPECT_EQ(plan.phases.size(), 1u);
+  EXPECT_EQ(plan.phases[0].kind, PhaseKind::Turn);
+  EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::SwapIn)], 0);
+  EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::SwapOut)], 0);
+  EXPECT_EQ(plan.load.size(), 8u); // four weights, four states
+  EXPECT_EQ(plan.store.size(), 8u);
+}
+
+TEST(Build, RecomputesOnlyWhatBackwardNeeds) {
+  // No saved blocks: a single layer's backward reads its input and weight alone.
+  Problem problem = mlp({8, 8, 8, 4}, 2);
+  Plan plan = makePlan(problem, leastChoices(problem, 1));
+  for (const Phase &phase : plan.phases) {
+    if (phase.kind == PhaseKind::Backward) {
+      EXPECT_EQ(phase.steps.size(), 1u);
+    }
+  }
+  // Two layers in a pack: the first is made again, since the second reads its
+  // output; the second is not.
+  plan = makePlan(problem, leastChoices(problem, 1, 2));
+  ASSERT_EQ(plan.phases.size(), 3u);
+  ASSERT_EQ(plan.phases[2].steps.size(), 3u);
+  EXPECT_EQ(plan.phases[2].steps[0].kind, StepKind::Recompute);
+  EXPECT_EQ(plan.phases[2].steps[0].layer, 0);
+  EXPECT_EQ(problemsOf(plan, problem), "");
+}
+
+TEST(Build, PrefetchComesOnePhaseAhead) {
+  Problem problem = chain(4, 4);
+  Choices choices = leastChoices(problem, 2);
+  choices.overlap = true;
+  choices.slots = 2;
+  Plan plan = makePlan(problem, choices);
+  EXPECT_EQ(problemsOf(plan, problem), "");
+  // Before the Run of layer 0: the weights of layers 0 and 1.
+  std::string names = eventNames(plan, problem);
+  EXPECT_LT(names.find("LoadTensor layer1.weight"), names.find("Run F0"));
+  EXPECT_GT(names.find("LoadTensor layer2.weight"), names.find("Run F0"));
+  EXPECT_LT(names.find("LoadTensor layer2.weight"), names.find("Run F1"));
+  // The gradient of layer 3 leaves after the Run that follows.
+  EXPECT_GT(names.find("StoreGradient layer3.weight"), names.find("Run B2"));
+}
+
+TEST(Build, TiedWeightIsUpdatedOnceAfterBothUses) {
+  Problem problem = transformer(2, 2, 8, 4, 32);
+  for (bool onHost : {true, false})
+    for (UpdateOrder order : {UpdateOrder::JustInTime, UpdateOrder::Deferred}) {
+      Choices choices = leastChoices(problem, 1);
+      choices.updateOnHost.assign(problem.tensors.size(), onHost);
+      choices.update = order;
+      Plan plan = makePlan(problem, choices);
+      EXPECT_EQ(problemsOf(plan, problem), "");
+      int zeros = 0;
+      for (const Event &event : plan.events)
+        zeros += event.kind == EventKind::ZeroGradient && event.object == 0;
+      EXPECT_EQ(zeros, 2);
+    }
+}
+
+TEST(Build, ForwardOnlyDeliversOutputs) {
+  Problem problem = evaluation(mlp({16, 8, 8, 4}, 4));
+  Plan plan = makePlan(problem, leastChoices(problem, 2));
+  EXPECT_EQ(problemsOf(plan, problem), "");
+  EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::Output)], 4 * 40 + 8);
+  for (const Event &event : plan.events)
+    EXPECT_NE(event.kind, EventKind::Update);
+}
+
+TEST(Build, RandomChoicesGiveValidPlans) {
+  std::mt19937 generator(1);
+  for (int round = 0; round < 1500; ++round) {
+    Problem problem = random(generator);
+    ASSERT_NO_THROW(problem.check()) << "round " << round;
+    Choices choices = randomChoices(problem, generator);
+    Plan plan = makePlan(problem, choices);
+    ASSERT_EQ(problemsOf(plan, problem), "") << "round " << round;
+    ASSERT_GE(plan.peakBytes[0], 0);
+    ASSERT_GE(plan.seconds, 0);
+    if (round % 3 == 0) {
+      Problem forward = evaluation(problem);
+      Choices forwardChoices = randomChoices(forward, generator);
+      forwardChoices.resident.assign(forward.tensors.size(), 0);
+      ASSERT_EQ(problemsOf(makePlan(forward, forwardChoices), forward), "") << "round " << round;
+    }
+  }
+}
+
+TEST(Build, AddressesAreCloseToTheLiveBytes) {
+  std::mt19937 generator(2);
+  double worst = 1;
+  for (int round = 0; round < 300; ++round) {
+    Problem problem = random(generator);
+    Plan plan = makePlan(problem, randomChoices(problem, generator));
+    worst = std::max(worst, static_cast<double>(plan.peakBytes[0]) /
+                                static_cast<double>(liveBytes(plan, 0)));
+  }
+  EXPECT_LT(worst, 1.15);
+}
+
+} // namespace

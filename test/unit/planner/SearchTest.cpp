@@ -1,0 +1,252 @@
+//===- SearchTest.cpp - Plans under capacity ------------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/unit/planner/Problems.h"
+
+#include "compiler/Planner/Search.h"
+
+#include <chrono>
+#include <functional>
+
+#include <gtest/gtest.h>
+
+using namespace harmony::planner;
+using namespace harmony::planner::test;
+
+namespace {
+
+Planned solved(const Problem &problem, int64_t capacity, const SearchOptions &options = {}) {
+  Result result = solve(problem, machine(capacity), options);
+  EXPECT_TRUE(std::holds_alternative<Planned>(result)) << std::get<Infeasible>(result).message;
+  Planned planned = std::get<Planned>(std::move(result));
+  EXPECT_EQ(problemsOf(planned.plan, problem, machine(capacity)), "");
+  EXPECT_LE(planned.plan.peakBytes[0], capacity);
+  return planned;
+}
+
+int64_t swaps(const Plan &plan) {
+  return plan.traffic[static_cast<int>(Traffic::SwapIn)] +
+         plan.traffic[static_cast<int>(Traffic::SwapOut)];
+}
+
+double secondsOf(const std::function<void()> &work) {
+  auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+std::vector<Problem> typical() {
+  return {chain(12, 8),
+          chain(12, 8, 1 << 16, 1 << 12),
+          chain(6, 8, 256, 1 << 16),
+          mlp({64, 128, 128, 10}, 32),
+          mlp({784, 512, 512, 256, 10}, 64),
+          transformer(4, 8, 64, 32, 96),
+          transformer(6, 4, 64, 32, 2048),
+          transformer(12, 16, 128, 64, 512)};
+}
+
+TEST(Search, WhatFitsSwapsNothing) {
+  for (const Problem &problem : typical()) {
+    Planned planned = solved(problem, unlimited);
+    EXPECT_EQ(swaps(planned.plan), 0) << problem.name;
+    EXPECT_LE(planned.plan.seconds, problem.computeBoundSeconds() * 1.5) << problem.name;
+  }
+}
+
+TEST(Search, LeastMemoryIsCloseToTheBound) {
+  for (const Problem &problem : typical()) {
+    int64_t least = minDeviceBytes(problem, machine(unlimited));
+    EXPECT_LE(static_cast<double>(least), 1.25 * static_cast<double>(lowerBound(problem)))
+        << problem.name << " least " << least << " bound " << lowerBound(problem);
+  }
+}
+
+TEST(Search, RunsAtTheLeastAndIsRefusedOneByteBelow) {
+  for (const Problem &problem : typical()) {
+    int64_t least = minDeviceBytes(problem, machine(unlimited));
+    EXPECT_EQ(solved(problem, least).minDeviceBytes, least);
+    Result below = solve(problem, machine(least - 1));
+    ASSERT_TRUE(std::holds_alternative<Infeasible>(below)) << problem.name;
+    EXPECT_EQ(std::get<Infeasible>(below).minDeviceBytes, least);
+    EXPECT_NE(std::get<Infeasible>(below).message.find(std::to_string(least)), std::string::npos);
+  }
+}
+
+TEST(Search, EveryCapacityAboveTheLeastHasAPlan) {
+  for (const Problem &problem : typical()) {
+    int64_t least = minDeviceBytes(problem, machine(unlimited));
+    for (double factor : {1.0, 1.01, 1.1, 1.3, 1.7, 2.5, 4.0, 8.0, 20.0})
+      solved(problem, static_cast<int64_t>(static_cast<double>(least) * factor));
+  }
+}
+
+TEST(Search, MoreMemoryIsNotSlower) {
+  // Greedy filling gives no guarantee; it must hold within a few per cent.
+  for (const Problem &problem : typical()) {
+    int64_t least = minDeviceBytes(problem, machine(unlimited));
+    double before = 0;
+    for (double factor : {1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0}) {
+      double now =
+          solved(problem, static_cast<int64_t>(static_cast<double>(least) * factor)).plan.seconds;
+      if (before > 0) {
+        EXPECT_LE(now, before * 1.05) << problem.name << " at " << factor;
+      }
+      before = now;
+    }
+  }
+}
+
+TEST(Search, PinsAreObeyed) {
+  Problem problem = transformer(6, 8, 64, 32, 256);
+  int64_t capacity = 2 * minDeviceBytes(problem, machine(unlimited));
+  for (int64_t u : problem.microbatches) {
+    SearchOptions options;
+    options.microbatch = u;
+    int64_t room = std::max(capacity, minDeviceBytes(problem, machine(unlimited), options));
+    EXPECT_EQ(solved(problem, room, options).plan.phases[0].microbatch, u);
+  }
+  for (UpdateOrder order : {UpdateOrder::JustInTime, UpdateOrder::Deferred}) {
+    SearchOptions options;
+    options.update = order;
+    EXPECT_EQ(solved(problem, capacity, options).plan.update, order);
+  }
+  for (UpdatePlace place : {UpdatePlace::Host, UpdatePlace::Device}) {
+    SearchOptions options;
+    options.updatePlace = place;
+    int64_t room = std::max(capacity, minDeviceBytes(problem, machine(unlimited), options));
+    for (const Event &event : solved(problem, room, options).plan.events) {
+      if (event.kind == EventKind::Update) {
+        EXPECT_EQ(event.onHost, place == UpdatePlace::Host);
+      }
+    }
+  }
+  for (int layers : {1, 2, 3, 8}) {
+    SearchOptions options;
+    options.layersPerPack = layers;
+    int64_t room = std::max(capacity, minDeviceBytes(problem, machine(unlimited), options));
+    Planned planned = solved(problem, room, options);
+    EXPECT_EQ(planned.plan.phases[0].lastLayer, layers - 1);
+  }
+  SearchOptions keep;
+  keep.recompute = Recompute::None;
+  for (const Phase &phase : solved(problem, unlimited, keep).plan.phases)
+    EXPECT_TRUE(phase.keep || phase.kind == PhaseKind::Turn);
+  SearchOptions all;
+  all.recompute = Recompute::All;
+  for (const Phase &phase : solved(problem, capacity, all).plan.phases)
+    EXPECT_FALSE(phase.keep);
+}
+
+TEST(Search, ResidencyNoneKeepsNothingBetweenPhases) {
+  Problem problem = chain(6, 4);
+  SearchOptions options;
+  options.residency = Residency::None;
+  options.layersPerPack = 2;
+  Plan plan = solved(problem, unlimited, options).plan;
+  EXPECT_TRUE(plan.load.empty());
+  // Each of 6 weights for F and B, but the last pack's two only once; 2 cuts and
+  // their gradients.
+  int loads = 0;
+  for (const Event &event : plan.events)
+    loads += event.kind == EventKind::LoadTensor;
+  EXPECT_EQ(loads, 10);
+}
+
+TEST(Search, ContradictoryPinsAreErrors) {
+  Problem problem = chain(4, 6);
+  SearchOptions options;
+  options.microbatch = 4;
+  try {
+    solve(problem, machine(unlimited), options);
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_NE(std::string(error.what()).find("accepted for a batch of 6 is 1, 2, 3, 6"),
+              std::string::npos);
+  }
+  options = {};
+  options.layersPerPack = 0;
+  EXPECT_THROW(solve(problem, machine(unlimited), options), Error);
+  options = {};
+  options.residency = Residency::None;
+  options.recompute = Recompute::None;
+  EXPECT_THROW(solve(problem, machine(unlimited), options), Error);
+  problem.tensors[0].updatePlace = UpdatePlace::Host;
+  options = {};
+  options.updatePlace = UpdatePlace::Device;
+  EXPECT_THROW(solve(problem, machine(unlimited), options), Error);
+}
+
+TEST(Search, HostMemoryIsALimitToo) {
+  Problem problem = chain(6, 4);
+  Machine small = machine(unlimited);
+  small.hostBytes = 1000;
+  Result result = solve(problem, small);
+  ASSERT_TRUE(std::holds_alternative<Infeasible>(result));
+  EXPECT_GT(std::get<Infeasible>(result).hostBytesNeeded, 1000);
+}
+
+TEST(Search, UnsplittableBatchIsOneMicrobatch) {
+  Problem problem = mlp({64, 32, 10}, 16);
+  problem.splittable = false;
+  problem.microbatches = {16};
+  for (Function &function : problem.functions)
+    function.costs = {function.costs.back()};
+  EXPECT_EQ(solved(problem, unlimited).plan.phases[0].microbatch, 16);
+  solved(problem, minDeviceBytes(problem, machine(unlimited)));
+}
+
+TEST(Search, EvaluationProgramsHavePlans) {
+  for (const Problem &training : typical()) {
+    Problem problem = evaluation(training);
+    int64_t least = minDeviceBytes(problem, machine(unlimited));
+    solved(problem, least);
+    solved(problem, 3 * least);
+    solved(problem, unlimited);
+  }
+}
+
+TEST(Search, SamePlanTwice) {
+  Problem problem = transformer(4, 8, 64, 32, 96);
+  int64_t capacity = 2 * minDeviceBytes(problem, machine(unlimited));
+  Plan a = solved(problem, capacity).plan, b = solved(problem, capacity).plan;
+  ASSERT_EQ(a.buffers.size(), b.buffers.size());
+  for (size_t i = 0; i < a.buffers.size(); ++i)
+    EXPECT_EQ(a.buffers[i].offset, b.buffers[i].offset);
+  EXPECT_EQ(a.seconds, b.seconds);
+}
+
+TEST(Search, RandomProblemsAtManyCapacities) {
+  std::mt19937 generator(7);
+  for (int round = 0; round < 40; ++round) {
+    Problem problem = random(generator);
+    int64_t least = minDeviceBytes(problem, machine(unlimited));
+    for (double factor : {1.0, 1.4, 3.0, 100.0})
+      solved(problem, static_cast<int64_t>(static_cast<double>(least) * factor));
+  }
+}
+
+TEST(Search, IsFast) {
+  Problem hundred = transformer(98, 32, 256, 128, 4096);
+  int64_t least = minDeviceBytes(hundred, machine(unlimited));
+  for (double factor : {1.0, 1.5, 4.0, 20.0}) {
+    double seconds = secondsOf(
+        [&] { solve(hundred, machine(static_cast<int64_t>(static_cast<double>(least) * factor))); });
+    std::printf("100 layers, %.1f x the least: %.2f s\n", factor, seconds);
+    EXPECT_LT(seconds, 3) << factor; // 1 s where nothing else runs
+  }
+  Problem thousand = transformer(998, 8, 256, 128, 4096);
+  least = minDeviceBytes(thousand, machine(unlimited));
+  for (double factor : {1.0, 4.0, 50.0}) {
+    double seconds = secondsOf(
+        [&] { solve(thousand, machine(static_cast<int64_t>(static_cast<double>(least) * factor))); });
+    std::printf("1000 layers, %.1f x the least: %.2f s\n", factor, seconds);
+    EXPECT_LT(seconds, 20) << factor;
+  }
+}
+
+} // namespace
