@@ -254,8 +254,9 @@ ArrayAttr Importer::importDims(const TypeProto &type) {
   for (const auto &dim : type.tensor_type().shape().dim()) {
     if (dim.has_dim_value())
       dims.push_back(builder.getI64IntegerAttr(dim.dim_value()));
-    else
-      dims.push_back(builder.getStringAttr(dim.dim_param()));
+    else // Shape inference makes up names of the form unk__0.
+      dims.push_back(builder.getStringAttr(
+          StringRef(dim.dim_param()).starts_with("unk__") ? StringRef() : dim.dim_param()));
   }
   return builder.getArrayAttr(dims);
 }

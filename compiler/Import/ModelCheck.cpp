@@ -18,6 +18,7 @@
 #include <exception>
 #include <functional>
 #include <set>
+#include <sstream>
 #include <unistd.h>
 
 namespace harmony {
@@ -146,6 +147,7 @@ private:
   void checkGraphContents(const GraphProto &graph);
   void checkExternalData(const TensorProto &tensor, const std::string &what);
   void checkBindings();
+  ::onnx::checker::CheckerContext makeContext() const;
   void checkGraph(const GraphProto &graph, const std::string &where);
   void inlineFunctions(GraphProto &graph);
   void inferTypes(GraphProto &graph, const std::string &where);
@@ -162,17 +164,61 @@ private:
   std::map<std::string, std::vector<std::string>> unknownOperators;
 };
 
+/// '(op_type:T, node name: N): text' and the like, as this file calls a node.
+std::string renameNode(const std::string &line) {
+  const std::string head = "(op_type:";
+  size_t end = line.find("): ");
+  if (line.compare(0, head.size(), head) != 0 || end == std::string::npos)
+    return line;
+  std::string type = line.substr(head.size(), end - head.size()), name;
+  const std::string separator = ", node name: ";
+  if (size_t at = type.find(separator); at != std::string::npos) {
+    name = " \"" + type.substr(at + separator.size()) + "\"";
+    type.resize(at);
+  }
+  return "node" + name + " (" + type + "): " + line.substr(end + 3);
+}
+
+/// `text` with every run of white space made one space.
+std::string joinLines(const std::string &text) {
+  std::string line, word;
+  for (std::istringstream stream(text); stream >> word;)
+    line += (line.empty() ? "" : " ") + word;
+  return line;
+}
+
+/// Puts the ONNX library's message on one line per problem. The checker tells the
+/// node in lines of its own; shape inference lists one line per node and adds
+/// the nodes that only follow another's failure.
+std::vector<std::string> splitMessage(const std::string &text) {
+  const std::string context = "\n\n==> Context: ";
+  if (size_t at = text.find(context); at != std::string::npos)
+    return {joinLines(text.substr(0, at)) + " (" + joinLines(text.substr(at + context.size())) +
+            ")"};
+  const std::string header = "Inference error(s): ";
+  size_t at = text.find(header);
+  if (at == std::string::npos)
+    return {joinLines(text)};
+  std::vector<std::string> lines, consequences;
+  std::istringstream stream(text.substr(at + header.size()));
+  for (std::string line; std::getline(stream, line);) {
+    if (line.empty())
+      continue;
+    bool consequence = line.find("expected to have type but instead is null") != std::string::npos;
+    for (const char *mark : {"[ShapeInferenceError] ", "[TypeInferenceError] "})
+      if (size_t position = line.find(mark); position != std::string::npos)
+        line.erase(position, std::string(mark).size());
+    (consequence ? consequences : lines).push_back("shape inference: " + renameNode(line));
+  }
+  return lines.empty() ? consequences : lines;
+}
+
 void Preparation::attempt(const std::string &where, const Step &step) {
   try {
     step();
   } catch (const std::exception &error) {
-    std::string text = error.what();
-    // The checker tells the node in a line of its own.
-    const std::string marker = "\n\n==> Context: ";
-    size_t context = text.find(marker);
-    if (context != std::string::npos)
-      text = text.substr(0, context) + " (" + text.substr(context + marker.size()) + ")";
-    problems.push_back(where + text);
+    for (const std::string &line : splitMessage(error.what()))
+      problems.push_back(where + line);
   }
 }
 
@@ -344,17 +390,18 @@ void Preparation::checkBindings() {
   }
 }
 
+::onnx::checker::CheckerContext Preparation::makeContext() const {
+  ::onnx::checker::CheckerContext context;
+  context.set_ir_version(static_cast<int>(model.ir_version()));
+  context.set_opset_imports({prepared.opsets.begin(), prepared.opsets.end()});
+  context.set_model_dir(folder);
+  return context;
+}
+
 void Preparation::checkGraph(const GraphProto &graph, const std::string &where) {
   attempt(where, [&] {
-    ::onnx::checker::CheckerContext context;
-    context.set_ir_version(static_cast<int>(model.ir_version()));
-    std::unordered_map<std::string, int> opsets;
-    for (const auto &[domain, version] : prepared.opsets)
-      opsets[domain] = static_cast<int>(version);
-    context.set_opset_imports(opsets);
-    context.set_model_dir(folder);
     ::onnx::checker::LexicalScopeContext scope;
-    ::onnx::checker::check_graph(graph, context, scope);
+    ::onnx::checker::check_graph(graph, makeContext(), scope);
   });
 }
 
@@ -409,9 +456,7 @@ bool inferGradients(GraphProto &graph) {
 }
 
 void Preparation::inferTypes(GraphProto &graph, const std::string &where) {
-  std::unordered_map<std::string, int> opsets;
-  for (const auto &[domain, version] : prepared.opsets)
-    opsets[domain] = static_cast<int>(version);
+  std::unordered_map<std::string, int> opsets(prepared.opsets.begin(), prepared.opsets.end());
   auto infer = [&](bool strict) {
     ::onnx::ShapeInferenceOptions options(/*check_type=*/strict, /*error_mode=*/strict,
                                           /*data_prop=*/true);
@@ -458,6 +503,8 @@ void Preparation::run() {
   checkGraph(model.graph(), "");
   attempt("", [&] {
     ::onnx::checker::check_function_call_cycles(model);
+    if (model.functions_size())
+      ::onnx::checker::check_model_local_functions(model, makeContext(), {});
   });
   if (!problems.empty())
     return;

@@ -193,8 +193,8 @@ static void setResultNames(Operation *op, std::optional<ArrayAttr> names,
                            OpAsmSetValueNameFn setName) {
   for (OpResult result : op->getResults()) {
     StringRef name = getListedName(names, result.getResultNumber());
-    if (!name.empty())
-      setName(result, name);
+    if (!name.empty() || isa<NoneType>(result.getType()))
+      setName(result, name.empty() ? "absent" : name);
   }
 }
 
