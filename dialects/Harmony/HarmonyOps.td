@@ -229,11 +229,15 @@ def Harmony_HomeOp : Harmony_Op<"home", [Symbol]> {
   let description = [{
     `slots` blocks of `bytes` each, without gaps; a value has one for each microbatch. `variables` are the model's
     variables that live here, one after the other, each aligned to 64 bytes. `at` appears when
-    addresses are assigned. `id` is the plan's home, or -1 for what the planner does not know.
+    addresses are assigned. `id` is the home's number in the plan of the step (of the evaluation where that is the only
+    program), or -1. `temporary` homes serve the swaps that elide-swaps removes, and go with them.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Harmony_ContentAttr:$content, Int:$bytes, Int:$slots,
-                       FlatSymbolRefArrayAttr:$variables, Int:$id, OptionalAttr<Int>:$offset);
-  let assemblyFormat = "$sym_name `content` $content `bytes` $bytes `slots` $slots `variables` $variables `id` $id (`at` $offset^)? attr-dict";
+                       FlatSymbolRefArrayAttr:$variables, Int:$id, UnitAttr:$temporary, OptionalAttr<Int>:$offset);
+  let assemblyFormat = [{
+    $sym_name `content` $content `bytes` $bytes `slots` $slots `variables` $variables `id` $id (`temporary` $temporary^)?
+    (`at` $offset^)? attr-dict
+  }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{ int64_t getTotalBytes() { return getBytes() * getSlots(); } }];
 }
@@ -241,17 +245,17 @@ def Harmony_HomeOp : Harmony_Op<"home", [Symbol]> {
 def Harmony_BufferOp : Harmony_Op<"buffer", [Symbol]> {
   let summary = "bytes of a device's arena while they hold one thing";
   let description = [{
-    `slots` blocks of `bytes`, `stride` apart: iteration i of a loop uses block i mod slots. `object` is the planner's
+    `program` is step or evaluate: the plan that it is of. `slots` blocks of `bytes`, `stride` apart: iteration i of a loop uses block i mod slots. `object` is the planner's
     number of the tensor, value, layer or scalar, `use` the gradient use (-1 elsewhere). `home` is the host's
     place of the same thing: a home, an input, or absent for what never leaves the device. `persistent`
     buffers stay from one execution to the next. `live` = [first, last] are the plan's events that bound its
     life. `at` appears when addresses are assigned.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, Int:$device, Harmony_ContentAttr:$content, Int:$object, Int:$use,
+  let arguments = (ins SymbolNameAttr:$sym_name, Harmony_ProgramKindAttr:$program, Int:$device, Harmony_ContentAttr:$content, Int:$object, Int:$use,
                        Int:$bytes, Int:$slots, Int:$stride, OptionalAttr<FlatSymbolRefAttr>:$home,
                        UnitAttr:$persistent, DenseI64ArrayAttr:$live, Int:$id, OptionalAttr<Int>:$offset);
   let assemblyFormat = [{
-    $sym_name `on` $device `content` $content $object `use` $use `bytes` $bytes `slots` $slots `stride` $stride
+    $sym_name `of` $program `on` $device `content` $content $object `use` $use `bytes` $bytes `slots` $slots `stride` $stride
     (`home` $home^)? (`persistent` $persistent^)? `live` $live `id` $id (`at` $offset^)? attr-dict
   }];
   let hasVerifier = 1;

@@ -1,0 +1,99 @@
+//===- Passes.cpp - The steps of Schedule.h as passes ---------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Schedule/Passes.h"
+#include "passes/Schedule/PlanFile.h"
+#include "passes/Schedule/Schedule.h"
+
+namespace harmony {
+#define GEN_PASS_DEF_INSERTSWAPSPASS
+#define GEN_PASS_DEF_ELIDESWAPSPASS
+#define GEN_PASS_DEF_HOISTSWAPSPASS
+#define GEN_PASS_DEF_VERIFYSWAPSPASS
+#define GEN_PASS_DEF_SCHEDULEQUEUESPASS
+#include "passes/Schedule/Passes.h.inc"
+} // namespace harmony
+
+using namespace mlir;
+using namespace harmony;
+using namespace harmony::schedule;
+
+namespace {
+
+/// What a planned pass works on.
+struct Planned {
+  ProgramOp program;
+  planner::Plan plan;
+  planner::Problem problem;
+};
+
+FailureOr<Planned> readPlanned(ModuleOp module, const std::string &planFile, const std::string &problemFile,
+                               const std::string &programName) {
+  Planned planned;
+  planned.program = module.lookupSymbol<ProgramOp>(programName);
+  if (!planned.program)
+    return module.emitError() << "has no harmony.program @" << programName << ", which option 'program' names";
+  std::string error;
+  std::optional<planner::Plan> plan = readPlan(planFile, error);
+  if (!plan)
+    return module.emitError() << "option 'plan': " << error;
+  std::optional<planner::Problem> problem = readProblem(problemFile, error);
+  if (!problem)
+    return module.emitError() << "option 'problem': " << error;
+  planned.plan = std::move(*plan);
+  planned.problem = std::move(*problem);
+  return planned;
+}
+
+struct InsertSwaps : impl::InsertSwapsPassBase<InsertSwaps> {
+  void runOnOperation() override {
+    for (auto program : getOperation().getOps<ProgramOp>())
+      if (failed(insertSwaps(program)))
+        return signalPassFailure();
+  }
+};
+
+struct ElideSwaps : impl::ElideSwapsPassBase<ElideSwaps> {
+  using ElideSwapsPassBase::ElideSwapsPassBase;
+  void runOnOperation() override {
+    FailureOr<Planned> planned = readPlanned(getOperation(), planFile, problemFile, programName);
+    if (failed(planned) || failed(elideSwaps(planned->program, planned->plan, planned->problem)))
+      signalPassFailure();
+  }
+};
+
+struct HoistSwaps : impl::HoistSwapsPassBase<HoistSwaps> {
+  using HoistSwapsPassBase::HoistSwapsPassBase;
+  void runOnOperation() override {
+    FailureOr<Planned> planned = readPlanned(getOperation(), planFile, problemFile, programName);
+    if (failed(planned) || failed(hoistSwaps(planned->program, planned->plan)))
+      signalPassFailure();
+  }
+};
+
+struct VerifySwaps : impl::VerifySwapsPassBase<VerifySwaps> {
+  using VerifySwapsPassBase::VerifySwapsPassBase;
+  void runOnOperation() override {
+    FailureOr<Planned> planned = readPlanned(getOperation(), planFile, problemFile, programName);
+    if (failed(planned) || failed(verifySwaps(planned->program, planned->plan, planned->problem)))
+      signalPassFailure();
+  }
+};
+
+struct ScheduleQueues : impl::ScheduleQueuesPassBase<ScheduleQueues> {
+  using ScheduleQueuesPassBase::ScheduleQueuesPassBase;
+  void runOnOperation() override {
+    FailureOr<Planned> planned = readPlanned(getOperation(), planFile, problemFile, programName);
+    if (failed(planned))
+      return signalPassFailure();
+    for (ProgramOp program : getPrograms(getOperation(), planned->program.getKind()))
+      if (failed(scheduleQueues(program, planned->plan)))
+        return signalPassFailure();
+  }
+};
+
+} // namespace

@@ -1,0 +1,45 @@
+//===- PlanFile.cpp - Plans and problems from JSON files ------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Schedule/PlanFile.h"
+
+#include "compiler/Planner/Json.h"
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <sstream>
+
+namespace harmony {
+
+template <typename Convert>
+static auto read(const std::string &file, std::string &error, Convert convert)
+    -> std::optional<decltype(convert(nlohmann::json()))> {
+  std::ifstream stream(file);
+  if (!stream) {
+    error = "cannot read '" + file + "'";
+    return std::nullopt;
+  }
+  std::ostringstream text;
+  text << stream.rdbuf();
+  try {
+    return convert(planner::parseJson(text.str(), file));
+  } catch (const planner::Error &failure) {
+    error = failure.what();
+    return std::nullopt;
+  }
+}
+
+std::optional<planner::Plan> readPlan(const std::string &file, std::string &error) {
+  return read(file, error, [&](const nlohmann::json &json) { return planner::planFromJson(json, file); });
+}
+
+std::optional<planner::Problem> readProblem(const std::string &file, std::string &error) {
+  return read(file, error, [&](const nlohmann::json &json) { return planner::problemFromJson(json, file); });
+}
+
+} // namespace harmony
