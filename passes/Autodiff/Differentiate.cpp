@@ -89,6 +89,11 @@ public:
       : forward(forward), options(options), builder(forward.getContext()), activity(forward) {
     for (auto [index, op] : llvm::enumerate(forward.getBody().front()))
       positions[&op] = index;
+    RewritePatternSet canonicalization(forward.getContext());
+    for (RegisteredOperationName op : forward.getContext()->getRegisteredOperations())
+      if (isa<NNDialect, arith::ArithDialect, math::MathDialect>(op.getDialect()))
+        op.getCanonicalizationPatterns(canonicalization, forward.getContext());
+    patterns = std::move(canonicalization);
   }
 
   LogicalResult check();
@@ -115,6 +120,7 @@ private:
   func::FuncOp forward, backward;
   const DifferentiateOptions &options;
   OpBuilder builder;
+  FrozenRewritePatternSet patterns; ///< canonicalization of what adjoints are made of
   Activity activity;
   llvm::DenseMap<Operation *, unsigned> positions;
   llvm::DenseMap<Value, SmallVector<Contribution>> contributions;
@@ -252,14 +258,8 @@ void Backward::buildAdjoints() {
 void Backward::simplify() {
   backward.setFunctionType(builder.getFunctionType(backward.getBody().front().getArgumentTypes(),
                                                    backward.getBody().front().getTerminator()->getOperandTypes()));
-  RewritePatternSet patterns(builder.getContext());
-  for (Dialect *dialect : builder.getContext()->getLoadedDialects())
-    dialect->getCanonicalizationPatterns(patterns);
-  for (RegisteredOperationName op : builder.getContext()->getRegisteredOperations())
-    op.getCanonicalizationPatterns(patterns, builder.getContext());
-  // The functions are small and the patterns terminate; a fixed point that is missed
-  // costs speed, not correctness.
-  (void)applyPatternsGreedily(backward, std::move(patterns));
+  // A fixed point that is missed costs speed, not correctness.
+  (void)applyPatternsGreedily(backward, patterns);
   IRRewriter rewriter(builder.getContext());
   DominanceInfo dominance(backward);
   eliminateCommonSubExpressions(rewriter, dominance, backward);
@@ -276,14 +276,17 @@ Value Backward::recompute(Value value, IRMapping &mapping) {
   for (Value operand : getRecomputeOperands(value))
     if (!mapping.contains(operand)) // an op's operands are recomputed before it
       recompute(operand, mapping);
-  if (auto norm = dyn_cast<LayerNormOp>(value.getDefiningOp())) {
+  Operation *op = value.getDefiningOp();
+  if (auto norm = dyn_cast<LayerNormOp>(op)) {
     Algebra algebra(builder, norm.getLoc());
     Value shift = norm.getShift() ? mapping.lookup(norm.getShift()) : Value();
     mapping.map(value, applyLayerNorm(algebra, mapping.lookup(norm.getOperand()), mapping.lookup(norm.getScale()),
                                       shift, mapping.lookup(norm.getMean()),
                                       mapping.lookup(norm.getInverseDeviation())));
-  } else {
-    builder.clone(*value.getDefiningOp(), mapping);
+  } else if (Operation *copy = builder.clone(*op, mapping); isa<GeluOp>(copy)) {
+    // In primitives it shares erf or tanh with the adjoint.
+    mapping.map(value, decompose(copy, builder)->front());
+    copy->erase();
   }
   return mapping.lookup(value);
 }

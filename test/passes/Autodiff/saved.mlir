@@ -1,6 +1,7 @@
 // RUN: harmony-opt %s -split-input-file --harmony-differentiate --harmony-verify-differentiated | FileCheck %s
 
-// The product is saved; bias and gelu are computed again from it.
+// The product is saved; bias and gelu are computed again from it, with the erf that
+// the adjoint needs too.
 // CHECK-LABEL: func.func @gelu(
 // CHECK-SAME: nn.saved = 1 : i64
 // CHECK: %[[Z:.+]] = nn.dot_general
@@ -9,8 +10,13 @@
 // CHECK-SAME: %[[B:[^:]+]]: tensor<3xf32> {nn.primal = 2 : i64}, %[[V:[^:]+]]: tensor<2x3xf32> {nn.primal = 3 : i64}, %[[SAVED:[^:]+]]: tensor<?x3xf32, #nn.batch<0, 1>> {nn.saved = 0 : i64}
 // CHECK: %[[BIAS:.+]] = nn.broadcast %[[B]] to [1]
 // CHECK: %[[A:.+]] = arith.addf %[[SAVED]], %[[BIAS]]
-// CHECK: %[[H:.+]] = nn.gelu %[[A]]
+// CHECK: %[[ARGUMENT:.+]] = arith.mulf %[[A]], %{{.+}}
+// CHECK: %[[ERF:.+]] = math.erf %[[ARGUMENT]]
+// CHECK: %[[SUM:.+]] = arith.addf %{{.+}}, %[[ERF]]
+// CHECK: %[[H:.+]] = arith.mulf %{{.+}}, %[[SUM]]
 // CHECK: nn.dot_general %{{.+}}, %[[H]] batch [] x [] contract [0] x [0]
+// CHECK-NOT: math.erf
+// CHECK: return
 func.func @gelu(%x: tensor<?x4xf32, #nn.batch<0, 1>> {nn.differentiable}, %w: tensor<3x4xf32> {nn.differentiable}, %b: tensor<3xf32> {nn.differentiable}, %v: tensor<2x3xf32> {nn.differentiable}) -> (tensor<?x2xf32, #nn.batch<0, 1>> {nn.differentiable}) attributes {nn.layer} {
   %0 = nn.dot_general %x, %w batch [] x [] contract [1] x [1] : tensor<?x4xf32, #nn.batch<0, 1>>, tensor<3x4xf32> -> tensor<?x3xf32, #nn.batch<0, 1>>
   %1 = nn.broadcast %b to [1] : tensor<3xf32> -> tensor<?x3xf32, #nn.batch<0, 1>>
