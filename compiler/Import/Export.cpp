@@ -31,7 +31,8 @@ using ::onnx::ValueInfoProto;
 namespace harmony {
 namespace {
 
-constexpr const char *kindKey = "pkg.torch.export.graph_signature.InputSpec.kind";
+constexpr const char *kindKey =
+    "pkg.torch.export.graph_signature.InputSpec.kind";
 
 /// Data above this goes to a file of its own: protobuf ends at 2 GiB.
 constexpr uint64_t maximumEmbeddedBytes = uint64_t(1) << 30;
@@ -67,9 +68,11 @@ int exportElementType(Type type) {
       .Case<Float16Type>([](auto) { return TensorProto::FLOAT16; })
       .Case<BFloat16Type>([](auto) { return TensorProto::BFLOAT16; })
       .Case<Float8E4M3FNType>([](auto) { return TensorProto::FLOAT8E4M3FN; })
-      .Case<Float8E4M3FNUZType>([](auto) { return TensorProto::FLOAT8E4M3FNUZ; })
+      .Case<Float8E4M3FNUZType>(
+          [](auto) { return TensorProto::FLOAT8E4M3FNUZ; })
       .Case<Float8E5M2Type>([](auto) { return TensorProto::FLOAT8E5M2; })
-      .Case<Float8E5M2FNUZType>([](auto) { return TensorProto::FLOAT8E5M2FNUZ; })
+      .Case<Float8E5M2FNUZType>(
+          [](auto) { return TensorProto::FLOAT8E5M2FNUZ; })
       .Case<Float8E8M0FNUType>([](auto) { return TensorProto::FLOAT8E8M0; })
       .Default([](auto) { return TensorProto::UNDEFINED; });
 }
@@ -90,15 +93,19 @@ private:
   };
 
   std::string nameValue(Scope &scope, Value value);
-  LogicalResult exportType(Operation *op, Type type, ArrayAttr dims, TypeProto &proto);
-  LogicalResult exportValue(onnx::GraphOp graph, Type type, DictionaryAttr attributes,
-                            ValueInfoProto &value);
-  LogicalResult exportTensor(Operation *op, ElementsAttr elements, TensorProto &tensor);
+  LogicalResult exportType(Operation *op, Type type, ArrayAttr dims,
+                           TypeProto &proto);
+  LogicalResult exportValue(onnx::GraphOp graph, Type type,
+                            DictionaryAttr attributes, ValueInfoProto &value);
+  LogicalResult exportTensor(Operation *op, ElementsAttr elements,
+                             TensorProto &tensor);
   LogicalResult exportAttribute(onnx::NodeOp node, NamedAttribute attribute,
                                 AttributeProto &proto);
   LogicalResult exportNode(Scope &scope, Operation &op, NodeProto &proto);
-  LogicalResult exportInitializer(onnx::InitializerOp initializer, GraphProto &proto);
-  LogicalResult exportGraph(onnx::GraphOp graph, onnx::GraphOp prefix, GraphProto &proto);
+  LogicalResult exportInitializer(onnx::InitializerOp initializer,
+                                  GraphProto &proto);
+  LogicalResult exportGraph(onnx::GraphOp graph, onnx::GraphOp prefix,
+                            GraphProto &proto);
   LogicalResult exportTraining(onnx::TrainingOp training, onnx::GraphOp main,
                                ::onnx::TrainingInfoProto &proto);
   void exportModuleAttributes(::onnx::ModelProto &model);
@@ -134,7 +141,8 @@ std::string Exporter::nameValue(Scope &scope, Value value) {
   return scope.names[value] = name;
 }
 
-LogicalResult Exporter::exportType(Operation *op, Type type, ArrayAttr dims, TypeProto &proto) {
+LogicalResult Exporter::exportType(Operation *op, Type type, ArrayAttr dims,
+                                   TypeProto &proto) {
   if (auto sequence = dyn_cast<onnx::SequenceType>(type))
     return exportType(op, sequence.getElementType(), nullptr,
                       *proto.mutable_sequence_type()->mutable_elem_type());
@@ -142,9 +150,11 @@ LogicalResult Exporter::exportType(Operation *op, Type type, ArrayAttr dims, Typ
     return exportType(op, optional.getElementType(), nullptr,
                       *proto.mutable_optional_type()->mutable_elem_type());
   auto tensor = dyn_cast<TensorType>(type);
-  int elementType = tensor ? exportElementType(tensor.getElementType()) : TensorProto::UNDEFINED;
+  int elementType = tensor ? exportElementType(tensor.getElementType())
+                           : TensorProto::UNDEFINED;
   if (elementType == TensorProto::UNDEFINED)
-    return op->emitOpError() << "has type " << type << ", which ONNX does not have";
+    return op->emitOpError()
+           << "has type " << type << ", which ONNX does not have";
   proto.mutable_tensor_type()->set_elem_type(elementType);
   auto ranked = dyn_cast<RankedTensorType>(type);
   if (!ranked)
@@ -152,7 +162,9 @@ LogicalResult Exporter::exportType(Operation *op, Type type, ArrayAttr dims, Typ
   auto *shape = proto.mutable_tensor_type()->mutable_shape();
   for (auto [index, size] : llvm::enumerate(ranked.getShape())) {
     auto *dim = shape->add_dim();
-    auto symbol = dims && index < dims.size() ? dyn_cast<StringAttr>(dims[index]) : StringAttr();
+    auto symbol = dims && index < dims.size()
+                      ? dyn_cast<StringAttr>(dims[index])
+                      : StringAttr();
     if (!ShapedType::isDynamic(size))
       dim->set_dim_value(size);
     else if (symbol && !symbol.empty())
@@ -161,21 +173,26 @@ LogicalResult Exporter::exportType(Operation *op, Type type, ArrayAttr dims, Typ
   return success();
 }
 
-LogicalResult Exporter::exportValue(onnx::GraphOp graph, Type type, DictionaryAttr attributes,
+LogicalResult Exporter::exportValue(onnx::GraphOp graph, Type type,
+                                    DictionaryAttr attributes,
                                     ValueInfoProto &value) {
   if (isa<onnx::UnknownType>(type))
     return success();
-  return exportType(graph, type, attributes ? attributes.getAs<ArrayAttr>("onnx.dims") : ArrayAttr(),
+  return exportType(graph, type,
+                    attributes ? attributes.getAs<ArrayAttr>("onnx.dims")
+                               : ArrayAttr(),
                     *value.mutable_type());
 }
 
-LogicalResult Exporter::exportTensor(Operation *op, ElementsAttr elements, TensorProto &tensor) {
+LogicalResult Exporter::exportTensor(Operation *op, ElementsAttr elements,
+                                     TensorProto &tensor) {
   ShapedType type = elements.getShapedType();
   FailureOr<ArrayRef<char>> bytes = onnx::getElementBytes(elements, files);
   int elementType = exportElementType(type.getElementType());
   if (failed(bytes) || elementType == TensorProto::UNDEFINED)
-    return op->emitOpError() << "has a tensor of type " << type
-                             << " that ONNX does not have, or whose data is not present";
+    return op->emitOpError()
+           << "has a tensor of type " << type
+           << " that ONNX does not have, or whose data is not present";
   tensor.set_data_type(elementType);
   for (int64_t size : type.getShape())
     tensor.add_dims(size);
@@ -183,7 +200,8 @@ LogicalResult Exporter::exportTensor(Operation *op, ElementsAttr elements, Tenso
   return success();
 }
 
-LogicalResult Exporter::exportAttribute(onnx::NodeOp node, NamedAttribute attribute,
+LogicalResult Exporter::exportAttribute(onnx::NodeOp node,
+                                        NamedAttribute attribute,
                                         AttributeProto &proto) {
   proto.set_name(attribute.getName().str());
   auto kind = [&](AttributeProto::AttributeType type) {
@@ -223,24 +241,29 @@ LogicalResult Exporter::exportAttribute(onnx::NodeOp node, NamedAttribute attrib
       })
       .Case<ArrayAttr>([&](ArrayAttr values) {
         // An empty list does not show what it is a list of; the schema does.
-        bool tensors = onnx::getAttributeKind(node.getOpType().str(), node.getDomain().str(),
-                                              node.getVersion(), proto.name()) ==
-                       onnx::AttributeKind::Tensors;
+        bool tensors = onnx::getAttributeKind(
+                           node.getOpType().str(), node.getDomain().str(),
+                           node.getVersion(),
+                           proto.name()) == onnx::AttributeKind::Tensors;
         for (Attribute value : values) {
           if (auto string = dyn_cast<StringAttr>(value))
             proto.add_strings(string.str());
-          else if (failed(exportTensor(node, cast<ElementsAttr>(value), *proto.add_tensors())))
+          else if (failed(exportTensor(node, cast<ElementsAttr>(value),
+                                       *proto.add_tensors())))
             return LogicalResult(failure());
         }
-        return kind(tensors ? AttributeProto::TENSORS : AttributeProto::STRINGS);
+        return kind(tensors ? AttributeProto::TENSORS
+                            : AttributeProto::STRINGS);
       })
       .Default([&](Attribute value) {
-        return node.emitOpError() << "has attribute \"" << proto.name() << "\" = " << value
-                                  << ", which ONNX does not have";
+        return node.emitOpError()
+               << "has attribute \"" << proto.name() << "\" = " << value
+               << ", which ONNX does not have";
       });
 }
 
-LogicalResult Exporter::exportNode(Scope &scope, Operation &op, NodeProto &proto) {
+LogicalResult Exporter::exportNode(Scope &scope, Operation &op,
+                                   NodeProto &proto) {
   if (auto gradient = dyn_cast<onnx::GradientOp>(op)) {
     proto.set_op_type("Gradient");
     proto.set_domain("ai.onnx.preview.training");
@@ -289,22 +312,26 @@ LogicalResult Exporter::openData() {
   std::error_code error;
   data = std::make_unique<llvm::raw_fd_ostream>(dataPath + ".tmp", error);
   if (error)
-    return module.emitError() << "cannot write " << dataPath << ": " << error.message();
+    return module.emitError()
+           << "cannot write " << dataPath << ": " << error.message();
   return success();
 }
 
-LogicalResult Exporter::exportInitializer(onnx::InitializerOp initializer, GraphProto &proto) {
+LogicalResult Exporter::exportInitializer(onnx::InitializerOp initializer,
+                                          GraphProto &proto) {
   TensorProto &tensor = *proto.add_initializer();
   RankedTensorType type = initializer.getTensorType();
   tensor.set_name(initializer.getOnnxName().str());
   tensor.set_data_type(exportElementType(type.getElementType()));
   for (int64_t size : type.getShape())
     tensor.add_dims(size);
-  FailureOr<ArrayRef<char>> bytes = onnx::getInitializerBytes(initializer, files);
+  FailureOr<ArrayRef<char>> bytes =
+      onnx::getInitializerBytes(initializer, files);
   if (failed(bytes))
     return failure();
   if (data) {
-    data->write_zeros(static_cast<unsigned>(llvm::alignTo(data->tell(), externalAlignment) - data->tell()));
+    data->write_zeros(static_cast<unsigned>(
+        llvm::alignTo(data->tell(), externalAlignment) - data->tell()));
     auto add = [&](const char *key, const std::string &value) {
       auto *entry = tensor.add_external_data();
       entry->set_key(key);
@@ -346,7 +373,8 @@ LogicalResult Exporter::exportInitializer(onnx::InitializerOp initializer, Graph
 
 /// Exports `graph` without what it shares with `prefix` (null: with nothing),
 /// which it has to begin with.
-LogicalResult Exporter::exportGraph(onnx::GraphOp graph, onnx::GraphOp prefix, GraphProto &proto) {
+LogicalResult Exporter::exportGraph(onnx::GraphOp graph, onnx::GraphOp prefix,
+                                    GraphProto &proto) {
   auto name = graph->getAttrOfType<StringAttr>("onnx.name");
   proto.set_name(name ? name.str() : graph.getSymName().str());
   SmallVector<Operation *> nodes = collectNodes(graph), shared;
@@ -355,15 +383,17 @@ LogicalResult Exporter::exportGraph(onnx::GraphOp graph, onnx::GraphOp prefix, G
     shared = collectNodes(prefix);
     arguments = prefix.getNumArguments();
     results = prefix.getNumResults();
-    bool same = shared.size() <= nodes.size() && arguments <= graph.getNumArguments() &&
+    bool same = shared.size() <= nodes.size() &&
+                arguments <= graph.getNumArguments() &&
                 results <= graph.getNumResults();
     for (size_t i = 0; same && i < shared.size(); ++i) {
       same = shared[i]->getName() == nodes[i]->getName() &&
              shared[i]->getAttrDictionary() == nodes[i]->getAttrDictionary();
     }
     if (!same)
-      return graph.emitOpError() << "does not begin with the nodes of @" << prefix.getSymName()
-                                 << "; only a combined training graph can be written";
+      return graph.emitOpError()
+             << "does not begin with the nodes of @" << prefix.getSymName()
+             << "; only a combined training graph can be written";
   }
 
   // Names that users see come first, so that they stay as they are. An output
@@ -380,7 +410,8 @@ LogicalResult Exporter::exportGraph(onnx::GraphOp graph, onnx::GraphOp prefix, G
     ValueInfoProto &input = *proto.add_input();
     input.set_name(nameValue(scope, graph.getArgument(i)));
     if (failed(exportValue(graph, graph.getArgumentTypes()[i],
-                           function_interface_impl::getArgAttrDict(graph, i), input)))
+                           function_interface_impl::getArgAttrDict(graph, i),
+                           input)))
       return failure();
   }
   for (auto [index, op] : llvm::enumerate(nodes)) {
@@ -392,12 +423,14 @@ LogicalResult Exporter::exportGraph(onnx::GraphOp graph, onnx::GraphOp prefix, G
     *proto.add_node() = node;
     // Exporters know types that shape inference cannot find again.
     for (Value result : op->getResults()) {
-      if (!isa<TensorType, onnx::SequenceType, onnx::OptionalType>(result.getType()) ||
+      if (!isa<TensorType, onnx::SequenceType, onnx::OptionalType>(
+              result.getType()) ||
           llvm::is_contained(terminator->getOperands(), result))
         continue;
       ValueInfoProto &value = *proto.add_value_info();
       value.set_name(nameValue(scope, result));
-      if (failed(exportType(op, result.getType(), nullptr, *value.mutable_type())))
+      if (failed(
+              exportType(op, result.getType(), nullptr, *value.mutable_type())))
         return failure();
     }
   }
@@ -405,13 +438,15 @@ LogicalResult Exporter::exportGraph(onnx::GraphOp graph, onnx::GraphOp prefix, G
     ValueInfoProto &output = *proto.add_output();
     output.set_name(nameValue(scope, terminator->getOperand(i)));
     if (failed(exportValue(graph, graph.getResultTypes()[i],
-                           function_interface_impl::getResultAttrDict(graph, i), output)))
+                           function_interface_impl::getResultAttrDict(graph, i),
+                           output)))
       return failure();
   }
   return success();
 }
 
-LogicalResult Exporter::exportTraining(onnx::TrainingOp training, onnx::GraphOp main,
+LogicalResult Exporter::exportTraining(onnx::TrainingOp training,
+                                       onnx::GraphOp main,
                                        ::onnx::TrainingInfoProto &proto) {
   auto algorithm = module.lookupSymbol<onnx::GraphOp>(training.getAlgorithm());
   if (failed(exportGraph(algorithm, main, *proto.mutable_algorithm())))
@@ -419,8 +454,10 @@ LogicalResult Exporter::exportTraining(onnx::TrainingOp training, onnx::GraphOp 
   llvm::StringSet<> initialValues;
   onnx::GraphOp initialization;
   if (training.getInitialization()) {
-    initialization = module.lookupSymbol<onnx::GraphOp>(*training.getInitialization());
-    if (failed(exportGraph(initialization, nullptr, *proto.mutable_initialization())))
+    initialization =
+        module.lookupSymbol<onnx::GraphOp>(*training.getInitialization());
+    if (failed(exportGraph(initialization, nullptr,
+                           *proto.mutable_initialization())))
       return failure();
     for (auto value : initialization.getOps<onnx::InitialValueOp>())
       initialValues.insert(value.getInitializer());
@@ -429,14 +466,16 @@ LogicalResult Exporter::exportTraining(onnx::TrainingOp training, onnx::GraphOp 
     if (initializer.getTraining() != training.getSymName())
       continue;
     bool initial = initialValues.contains(initializer.getSymName());
-    if (failed(exportInitializer(initializer, initial ? *proto.mutable_initialization()
-                                                      : *proto.mutable_algorithm())))
+    if (failed(exportInitializer(initializer,
+                                 initial ? *proto.mutable_initialization()
+                                         : *proto.mutable_algorithm())))
       return failure();
   }
   auto exportBindings = [&](ArrayAttr bindings, auto *list) {
     for (const onnx::Binding &binding : onnx::getBindings(bindings)) {
       auto *entry = list->Add();
-      auto initializer = module.lookupSymbol<onnx::InitializerOp>(binding.initializer);
+      auto initializer =
+          module.lookupSymbol<onnx::InitializerOp>(binding.initializer);
       entry->set_key(initializer.getOnnxName().str());
       entry->set_value(binding.result.str());
     }
@@ -449,16 +488,19 @@ LogicalResult Exporter::exportTraining(onnx::TrainingOp training, onnx::GraphOp 
 
 void Exporter::exportModuleAttributes(::onnx::ModelProto &model) {
   auto version = module->getAttrOfType<IntegerAttr>("onnx.ir_version");
-  model.set_ir_version(version ? version.getInt() : ::onnx::Version::IR_VERSION);
+  model.set_ir_version(version ? version.getInt()
+                               : ::onnx::Version::IR_VERSION);
   if (auto producer = module->getAttrOfType<StringAttr>("onnx.producer"))
     model.set_producer_name(producer.str());
-  if (auto producer = module->getAttrOfType<StringAttr>("onnx.producer_version"))
+  if (auto producer =
+          module->getAttrOfType<StringAttr>("onnx.producer_version"))
     model.set_producer_version(producer.str());
   if (auto opsets = module->getAttrOfType<DictionaryAttr>("onnx.opset"))
     for (NamedAttribute opset : opsets)
       if (auto number = dyn_cast<IntegerAttr>(opset.getValue())) {
         auto *import = model.add_opset_import();
-        import->set_domain(opset.getName() == "ai.onnx" ? "" : opset.getName().str());
+        import->set_domain(
+            opset.getName() == "ai.onnx" ? "" : opset.getName().str());
         import->set_version(number.getInt());
       }
   if (auto metadata = module->getAttrOfType<DictionaryAttr>("onnx.metadata"))
@@ -483,7 +525,8 @@ LogicalResult Exporter::run(::onnx::ModelProto &model) {
   if (failed(exportGraph(main, nullptr, *model.mutable_graph())))
     return failure();
   for (auto initializer : module.getOps<onnx::InitializerOp>())
-    if (!initializer.getTraining() && failed(exportInitializer(initializer, *model.mutable_graph())))
+    if (!initializer.getTraining() &&
+        failed(exportInitializer(initializer, *model.mutable_graph())))
       return failure();
   for (auto training : module.getOps<onnx::TrainingOp>())
     if (failed(exportTraining(training, main, *model.add_training_info())))
@@ -496,19 +539,22 @@ LogicalResult Exporter::run(::onnx::ModelProto &model) {
   if (!error)
     error = llvm::sys::fs::rename(dataPath + ".tmp", dataPath);
   if (error)
-    return module.emitError() << "cannot write " << dataPath << ": " << error.message();
+    return module.emitError()
+           << "cannot write " << dataPath << ": " << error.message();
   return success();
 }
 
-/// Builds the text of the model. External data goes to `dataPath`, if not empty.
-LogicalResult writeText(ModuleOp module, const std::string &dataPath, ModelFormat format,
-                        std::string &text) {
+/// Builds the text of the model. External data goes to `dataPath`, if not
+/// empty.
+LogicalResult writeText(ModuleOp module, const std::string &dataPath,
+                        ModelFormat format, std::string &text) {
   try {
     ::onnx::ModelProto model;
     if (failed(Exporter(module, dataPath).run(model)))
       return failure();
     std::string problem = writeModel(model, format, text);
-    return problem.empty() ? success() : LogicalResult(module.emitError() << problem);
+    return problem.empty() ? success()
+                           : LogicalResult(module.emitError() << problem);
   } catch (const std::exception &error) {
     return module.emitError() << error.what();
   }
@@ -538,11 +584,13 @@ LogicalResult exportModel(ModuleOp module, StringRef path, ModelFormat format) {
   if (!error)
     error = llvm::sys::fs::rename(temporary, path);
   if (error)
-    return module.emitError() << "cannot write " << path << ": " << error.message();
+    return module.emitError()
+           << "cannot write " << path << ": " << error.message();
   return success();
 }
 
-LogicalResult exportModel(ModuleOp module, raw_ostream &stream, ModelFormat format) {
+LogicalResult exportModel(ModuleOp module, raw_ostream &stream,
+                          ModelFormat format) {
   std::string text;
   if (failed(writeText(module, "", format, text)))
     return failure();

@@ -35,7 +35,8 @@ namespace harmony {
 namespace {
 
 /// PyTorch's exporter tells here what an initializer is.
-constexpr const char *kindKey = "pkg.torch.export.graph_signature.InputSpec.kind";
+constexpr const char *kindKey =
+    "pkg.torch.export.graph_signature.InputSpec.kind";
 
 /// MLIR's type for TensorProto::DataType `type`; null if there is none.
 Type importElementType(Builder &builder, int type) {
@@ -88,7 +89,8 @@ Type importElementType(Builder &builder, int type) {
 /// The data of `tensor`, which is not external, in ONNX's raw layout.
 std::vector<char> collectData(const TensorProto &tensor) {
   if (tensor.has_raw_data())
-    return std::vector<char>(tensor.raw_data().begin(), tensor.raw_data().end());
+    return std::vector<char>(tensor.raw_data().begin(),
+                             tensor.raw_data().end());
   std::vector<char> bytes;
   auto append = [&](const auto &values, size_t size) {
     for (const auto &value : values) {
@@ -133,8 +135,8 @@ std::vector<char> collectData(const TensorProto &tensor) {
 class Importer {
 public:
   Importer(StringRef path, MLIRContext &context, const ImportOptions &options)
-      : path(path), folder(llvm::sys::path::parent_path(path).str()), builder(&context),
-        options(options), externalFiles(folder) {}
+      : path(path), folder(llvm::sys::path::parent_path(path).str()),
+        builder(&context), options(options), externalFiles(folder) {}
 
   OwningOpRef<ModuleOp> run();
 
@@ -154,22 +156,28 @@ private:
   Type importValueType(Scope &scope, const std::string &name);
   ArrayAttr importDims(const TypeProto &type);
   DictionaryAttr importMetadata(
-      const google::protobuf::RepeatedPtrField<::onnx::StringStringEntryProto> &entries,
+      const google::protobuf::RepeatedPtrField<::onnx::StringStringEntryProto>
+          &entries,
       StringRef without);
   ElementsAttr importTensor(const TensorProto &tensor, const std::string &what);
-  Attribute importAttribute(const AttributeProto &attribute, const std::string &what);
+  Attribute importAttribute(const AttributeProto &attribute,
+                            const std::string &what);
   DictionaryAttr describeValue(const ValueInfoProto &value);
 
   void importModuleAttributes();
-  void importInitializers(const GraphProto &graph, int first, StringRef training,
-                          const llvm::StringSet<> &state,
+  void importInitializers(const GraphProto &graph, int first,
+                          StringRef training, const llvm::StringSet<> &state,
                           llvm::StringMap<onnx::InitializerOp> &initializers);
-  onnx::GraphOp importGraph(const GraphProto &graph, StringRef symbol,
-                            const llvm::StringMap<onnx::InitializerOp> &initializers);
+  onnx::GraphOp
+  importGraph(const GraphProto &graph, StringRef symbol,
+              const llvm::StringMap<onnx::InitializerOp> &initializers);
   Value lookup(Scope &scope, const std::string &name, const std::string &what);
   void importNode(Scope &scope, const NodeProto &node);
-  void importGradient(Scope &scope, const NodeProto &node, ArrayRef<Type> types, ArrayAttr names);
-  void importTraining(int index, const llvm::StringMap<onnx::InitializerOp> &mainInitializers);
+  void importGradient(Scope &scope, const NodeProto &node, ArrayRef<Type> types,
+                      ArrayAttr names);
+  void
+  importTraining(int index,
+                 const llvm::StringMap<onnx::InitializerOp> &mainInitializers);
 
   std::string path, folder;
   OpBuilder builder;
@@ -205,35 +213,41 @@ Type Importer::importType(const TypeProto &type, const std::string &what) {
       return onnx::UnknownType::get(builder.getContext());
     Type element = importElementType(builder, tensor.elem_type());
     if (!element) {
-      emitError(what + ": elements of type " +
-                (TensorProto::DataType_IsValid(tensor.elem_type())
-                     ? TensorProto::DataType_Name(
-                           static_cast<TensorProto::DataType>(tensor.elem_type()))
-                     : std::to_string(tensor.elem_type())) +
-                " are not supported; accepted are booleans, integers, floating point and complex "
-                "numbers of whole bytes");
+      emitError(
+          what + ": elements of type " +
+          (TensorProto::DataType_IsValid(tensor.elem_type())
+               ? TensorProto::DataType_Name(
+                     static_cast<TensorProto::DataType>(tensor.elem_type()))
+               : std::to_string(tensor.elem_type())) +
+          " are not supported; accepted are booleans, integers, floating point "
+          "and complex "
+          "numbers of whole bytes");
       return nullptr;
     }
     if (!tensor.has_shape())
       return UnrankedTensorType::get(element);
     SmallVector<int64_t> shape;
     for (const auto &dim : tensor.shape().dim())
-      shape.push_back(dim.has_dim_value() && dim.dim_value() >= 0 ? dim.dim_value()
-                                                                  : ShapedType::kDynamic);
+      shape.push_back(dim.has_dim_value() && dim.dim_value() >= 0
+                          ? dim.dim_value()
+                          : ShapedType::kDynamic);
     return RankedTensorType::get(shape, element);
   }
   case TypeProto::kSequenceType: {
     Type element = importType(type.sequence_type().elem_type(), what);
-    return element ? onnx::SequenceType::get(builder.getContext(), element) : Type();
+    return element ? onnx::SequenceType::get(builder.getContext(), element)
+                   : Type();
   }
   case TypeProto::kOptionalType: {
     Type element = importType(type.optional_type().elem_type(), what);
-    return element ? onnx::OptionalType::get(builder.getContext(), element) : Type();
+    return element ? onnx::OptionalType::get(builder.getContext(), element)
+                   : Type();
   }
   case TypeProto::VALUE_NOT_SET:
     return onnx::UnknownType::get(builder.getContext());
   default:
-    emitError(what + ": maps, sparse tensors and opaque values are not supported");
+    emitError(what +
+              ": maps, sparse tensors and opaque values are not supported");
     return nullptr;
   }
 }
@@ -256,44 +270,51 @@ ArrayAttr Importer::importDims(const TypeProto &type) {
       dims.push_back(builder.getI64IntegerAttr(dim.dim_value()));
     else // Shape inference makes up names of the form unk__0.
       dims.push_back(builder.getStringAttr(
-          StringRef(dim.dim_param()).starts_with("unk__") ? StringRef() : dim.dim_param()));
+          StringRef(dim.dim_param()).starts_with("unk__") ? StringRef()
+                                                          : dim.dim_param()));
   }
   return builder.getArrayAttr(dims);
 }
 
 DictionaryAttr Importer::importMetadata(
-    const google::protobuf::RepeatedPtrField<::onnx::StringStringEntryProto> &entries,
+    const google::protobuf::RepeatedPtrField<::onnx::StringStringEntryProto>
+        &entries,
     StringRef without) {
   NamedAttrList attributes;
   for (const auto &entry : entries)
     if (entry.key() != without && !entry.key().empty())
       attributes.set(entry.key(), builder.getStringAttr(entry.value()));
-  return attributes.empty() ? DictionaryAttr() : attributes.getDictionary(builder.getContext());
+  return attributes.empty() ? DictionaryAttr()
+                            : attributes.getDictionary(builder.getContext());
 }
 
-ElementsAttr Importer::importTensor(const TensorProto &tensor, const std::string &what) {
+ElementsAttr Importer::importTensor(const TensorProto &tensor,
+                                    const std::string &what) {
   uint64_t size = 0;
   std::string problem = getTensorSize(tensor, size);
   if (problem.empty()) {
     Type element = importElementType(builder, tensor.data_type());
-    auto type =
-        RankedTensorType::get(ArrayRef(tensor.dims().data(), tensor.dims().size()), element);
+    auto type = RankedTensorType::get(
+        ArrayRef(tensor.dims().data(), tensor.dims().size()), element);
     std::vector<char> bytes;
     if (tensor.data_location() == TensorProto::EXTERNAL) {
       std::string file;
       uint64_t offset = 0, length = size;
       problem = readExternalReference(tensor, file, offset, length);
-      const char *data =
-          problem.empty() ? externalFiles.map(file, offset, length, problem) : nullptr;
+      const char *data = problem.empty()
+                             ? externalFiles.map(file, offset, length, problem)
+                             : nullptr;
       if (data)
         bytes.assign(data, data + length);
     } else {
       bytes = collectData(tensor);
     }
     if (problem.empty()) {
-      if (ElementsAttr elements = onnx::makeElements(type, bytes, tensor.name()))
+      if (ElementsAttr elements =
+              onnx::makeElements(type, bytes, tensor.name()))
         return elements;
-      problem = "has " + std::to_string(bytes.size()) + " bytes of data, its type and shape make " +
+      problem = "has " + std::to_string(bytes.size()) +
+                " bytes of data, its type and shape make " +
                 std::to_string(size);
     }
   }
@@ -301,7 +322,8 @@ ElementsAttr Importer::importTensor(const TensorProto &tensor, const std::string
   return nullptr;
 }
 
-Attribute Importer::importAttribute(const AttributeProto &attribute, const std::string &what) {
+Attribute Importer::importAttribute(const AttributeProto &attribute,
+                                    const std::string &what) {
   std::string name = what + ": attribute \"" + attribute.name() + "\"";
   auto strings = [&](const auto &list) {
     SmallVector<Attribute> values;
@@ -313,7 +335,8 @@ Attribute Importer::importAttribute(const AttributeProto &attribute, const std::
   case AttributeProto::FLOAT:
     return builder.getF32FloatAttr(attribute.f());
   case AttributeProto::INT:
-    return IntegerAttr::get(builder.getIntegerType(64, /*isSigned=*/true), attribute.i());
+    return IntegerAttr::get(builder.getIntegerType(64, /*isSigned=*/true),
+                            attribute.i());
   case AttributeProto::STRING:
     return builder.getStringAttr(attribute.s());
   case AttributeProto::TENSOR:
@@ -322,7 +345,8 @@ Attribute Importer::importAttribute(const AttributeProto &attribute, const std::
     return builder.getDenseF32ArrayAttr(
         ArrayRef(attribute.floats().data(), attribute.floats().size()));
   case AttributeProto::INTS:
-    return builder.getDenseI64ArrayAttr(ArrayRef(attribute.ints().data(), attribute.ints().size()));
+    return builder.getDenseI64ArrayAttr(
+        ArrayRef(attribute.ints().data(), attribute.ints().size()));
   case AttributeProto::STRINGS:
     return strings(attribute.strings());
   case AttributeProto::TENSORS: {
@@ -340,7 +364,8 @@ Attribute Importer::importAttribute(const AttributeProto &attribute, const std::
   }
   default:
     emitError(name + ": attributes of kind " +
-              AttributeProto::AttributeType_Name(attribute.type()) + " are not supported");
+              AttributeProto::AttributeType_Name(attribute.type()) +
+              " are not supported");
     return nullptr;
   }
 }
@@ -360,29 +385,34 @@ DictionaryAttr Importer::describeValue(const ValueInfoProto &value) {
 
 void Importer::importModuleAttributes() {
   const ::onnx::ModelProto &model = prepared.model;
-  (*module)->setAttr("onnx.ir_version", builder.getI64IntegerAttr(model.ir_version()));
+  (*module)->setAttr("onnx.ir_version",
+                     builder.getI64IntegerAttr(model.ir_version()));
   NamedAttrList opsets;
   for (const auto &[domain, version] : prepared.opsets)
     opsets.set(domain.empty() ? StringRef("ai.onnx") : StringRef(domain),
                builder.getI64IntegerAttr(version));
   (*module)->setAttr("onnx.opset", opsets.getDictionary(builder.getContext()));
   if (!model.producer_name().empty())
-    (*module)->setAttr("onnx.producer", builder.getStringAttr(model.producer_name()));
+    (*module)->setAttr("onnx.producer",
+                       builder.getStringAttr(model.producer_name()));
   if (!model.producer_version().empty())
-    (*module)->setAttr("onnx.producer_version", builder.getStringAttr(model.producer_version()));
+    (*module)->setAttr("onnx.producer_version",
+                       builder.getStringAttr(model.producer_version()));
   if (DictionaryAttr metadata = importMetadata(model.metadata_props(), ""))
     (*module)->setAttr("onnx.metadata", metadata);
 }
 
 /// Imports the initializers of `graph` from number `first` on.
-void Importer::importInitializers(const GraphProto &graph, int first, StringRef training,
-                                  const llvm::StringSet<> &state,
-                                  llvm::StringMap<onnx::InitializerOp> &initializers) {
+void Importer::importInitializers(
+    const GraphProto &graph, int first, StringRef training,
+    const llvm::StringSet<> &state,
+    llvm::StringMap<onnx::InitializerOp> &initializers) {
   llvm::StringSet<> inputs;
   for (const ValueInfoProto &input : graph.input())
     inputs.insert(input.name());
   llvm::StringMap<const ValueInfoProto *> infos;
-  for (const auto *list : {&graph.value_info(), &graph.input(), &graph.output()})
+  for (const auto *list :
+       {&graph.value_info(), &graph.input(), &graph.output()})
     for (const ValueInfoProto &value : *list)
       if (value.metadata_props_size())
         infos[value.name()] = &value;
@@ -397,7 +427,8 @@ void Importer::importInitializers(const GraphProto &graph, int first, StringRef 
       std::string file;
       uint64_t offset = 0, length = size;
       problem = readExternalReference(tensor, file, offset, length);
-      value = onnx::ExternalAttr::get(builder.getContext(), file, offset, length);
+      value =
+          onnx::ExternalAttr::get(builder.getContext(), file, offset, length);
       (*module)->setAttr("onnx.source", builder.getStringAttr(path));
     } else if (problem.empty()) {
       value = importTensor(tensor, what);
@@ -406,8 +437,9 @@ void Importer::importInitializers(const GraphProto &graph, int first, StringRef 
       emitError(what + ": " + problem);
     if (!problem.empty() || !value)
       continue;
-    auto type = RankedTensorType::get(ArrayRef(tensor.dims().data(), tensor.dims().size()),
-                                      importElementType(builder, tensor.data_type()));
+    auto type = RankedTensorType::get(
+        ArrayRef(tensor.dims().data(), tensor.dims().size()),
+        importElementType(builder, tensor.data_type()));
 
     google::protobuf::RepeatedPtrField<::onnx::StringStringEntryProto> entries =
         tensor.metadata_props();
@@ -418,13 +450,19 @@ void Importer::importInitializers(const GraphProto &graph, int first, StringRef 
       if (entry.key() == kindKey)
         kind = builder.getStringAttr(entry.value());
     if (!training.empty() && !kind)
-      kind = builder.getStringAttr(state.contains(tensor.name()) ? "STATE" : "CONSTANT_TENSOR");
+      kind = builder.getStringAttr(
+          state.contains(tensor.name()) ? "STATE" : "CONSTANT_TENSOR");
 
     StringAttr symbol = makeSymbol(tensor.name());
     initializers[tensor.name()] = onnx::InitializerOp::create(
-        builder, NameLoc::get(builder.getStringAttr(tensor.name())), symbol, TypeAttr::get(type),
-        value, symbol.getValue() == tensor.name() ? StringAttr() : builder.getStringAttr(tensor.name()),
-        kind, training.empty() ? FlatSymbolRefAttr() : builder.getAttr<FlatSymbolRefAttr>(training),
+        builder, NameLoc::get(builder.getStringAttr(tensor.name())), symbol,
+        TypeAttr::get(type), value,
+        symbol.getValue() == tensor.name()
+            ? StringAttr()
+            : builder.getStringAttr(tensor.name()),
+        kind,
+        training.empty() ? FlatSymbolRefAttr()
+                         : builder.getAttr<FlatSymbolRefAttr>(training),
         importMetadata(entries, kindKey),
         inputs.contains(tensor.name()) ? builder.getUnitAttr() : UnitAttr());
   }
@@ -434,10 +472,12 @@ void Importer::importInitializers(const GraphProto &graph, int first, StringRef 
 // Graphs
 //===----------------------------------------------------------------------===//
 
-Value Importer::lookup(Scope &scope, const std::string &name, const std::string &what) {
+Value Importer::lookup(Scope &scope, const std::string &name,
+                       const std::string &what) {
   if (name.empty()) {
     if (!scope.none)
-      scope.none = onnx::NoneOp::create(builder, builder.getUnknownLoc(), builder.getNoneType());
+      scope.none = onnx::NoneOp::create(builder, builder.getUnknownLoc(),
+                                        builder.getNoneType());
     return scope.none;
   }
   if (Value value = scope.values.lookup(name))
@@ -448,14 +488,14 @@ Value Importer::lookup(Scope &scope, const std::string &name, const std::string 
     return nullptr;
   }
   onnx::InitializerOp symbol = initializer->second;
-  Value value = onnx::InitialValueOp::create(builder, symbol.getLoc(), symbol.getType(),
-                                             SymbolRefAttr::get(symbol));
+  Value value = onnx::InitialValueOp::create(
+      builder, symbol.getLoc(), symbol.getType(), SymbolRefAttr::get(symbol));
   scope.values[name] = value;
   return value;
 }
 
-void Importer::importGradient(Scope &scope, const NodeProto &node, ArrayRef<Type> types,
-                              ArrayAttr names) {
+void Importer::importGradient(Scope &scope, const NodeProto &node,
+                              ArrayRef<Type> types, ArrayAttr names) {
   std::string what = describeNode(node);
   auto resolve = [&](const auto &list) {
     SmallVector<Value> values;
@@ -463,7 +503,8 @@ void Importer::importGradient(Scope &scope, const NodeProto &node, ArrayRef<Type
       values.push_back(lookup(scope, name, what));
     return values;
   };
-  const AttributeProto *xs = findAttribute(node, "xs"), *zs = findAttribute(node, "zs"),
+  const AttributeProto *xs = findAttribute(node, "xs"),
+                       *zs = findAttribute(node, "zs"),
                        *y = findAttribute(node, "y");
   Value target = lookup(scope, y->s(), what + ": attribute \"y\"");
   SmallVector<Value> variables = resolve(xs->strings());
@@ -471,9 +512,9 @@ void Importer::importGradient(Scope &scope, const NodeProto &node, ArrayRef<Type
   SmallVector<Value> at = resolve(node.input());
   if (failed)
     return;
-  auto op = onnx::GradientOp::create(builder,
-                                     NameLoc::get(builder.getStringAttr(getNodeName(node))), types,
-                                     target, variables, fixed, at, names);
+  auto op = onnx::GradientOp::create(
+      builder, NameLoc::get(builder.getStringAttr(getNodeName(node))), types,
+      target, variables, fixed, at, names);
   for (auto [name, result] : llvm::zip(node.output(), op.getGradients()))
     if (!name.empty())
       scope.values[name] = result;
@@ -511,8 +552,8 @@ void Importer::importNode(Scope &scope, const NodeProto &node) {
   auto op = onnx::NodeOp::create(
       builder, NameLoc::get(builder.getStringAttr(getNodeName(node))), types,
       builder.getStringAttr(node.op_type()), builder.getStringAttr(domain),
-      builder.getI64IntegerAttr(
-          onnx::getSinceVersion(node.op_type(), domain, prepared.opsets[domain])),
+      builder.getI64IntegerAttr(onnx::getSinceVersion(node.op_type(), domain,
+                                                      prepared.opsets[domain])),
       attributes.getDictionary(builder.getContext()), names, inputs);
   DictionaryAttr metadata = importMetadata(node.metadata_props(), "");
   if (options.nodeMetadata && metadata)
@@ -522,11 +563,13 @@ void Importer::importNode(Scope &scope, const NodeProto &node) {
       scope.values[name] = result;
 }
 
-onnx::GraphOp Importer::importGraph(const GraphProto &graph, StringRef name,
-                                    const llvm::StringMap<onnx::InitializerOp> &initializers) {
+onnx::GraphOp Importer::importGraph(
+    const GraphProto &graph, StringRef name,
+    const llvm::StringMap<onnx::InitializerOp> &initializers) {
   OpBuilder::InsertionGuard guard(builder);
   Scope scope{initializers, {}, {}, {}};
-  for (const auto *list : {&graph.value_info(), &graph.output(), &graph.input()})
+  for (const auto *list :
+       {&graph.value_info(), &graph.output(), &graph.input()})
     for (const ValueInfoProto &value : *list)
       if (value.has_type())
         scope.types[value.name()] = value.type();
@@ -536,8 +579,8 @@ onnx::GraphOp Importer::importGraph(const GraphProto &graph, StringRef name,
                        onnx::GraphOp::getOperationName());
   state.addRegion()->push_back(new Block);
   state.addAttribute(SymbolTable::getSymbolAttrName(), symbol);
-  state.addAttribute(onnx::GraphOp::getFunctionTypeAttrName(
-                         OperationName(state.name.getStringRef(), builder.getContext())),
+  state.addAttribute(onnx::GraphOp::getFunctionTypeAttrName(OperationName(
+                         state.name.getStringRef(), builder.getContext())),
                      TypeAttr::get(builder.getFunctionType({}, {})));
   if (symbol.getValue() != graph.name())
     state.addAttribute("onnx.name", builder.getStringAttr(graph.name()));
@@ -551,8 +594,8 @@ onnx::GraphOp Importer::importGraph(const GraphProto &graph, StringRef name,
     Type type = importValueType(scope, input.name());
     if (!type)
       continue;
-    scope.values[input.name()] =
-        block->addArgument(type, NameLoc::get(builder.getStringAttr(input.name())));
+    scope.values[input.name()] = block->addArgument(
+        type, NameLoc::get(builder.getStringAttr(input.name())));
     argumentAttributes.push_back(describeValue(input));
   }
   builder.setInsertionPointToEnd(block);
@@ -562,15 +605,16 @@ onnx::GraphOp Importer::importGraph(const GraphProto &graph, StringRef name,
   for (const ValueInfoProto &output : graph.output()) {
     if (failed)
       return op;
-    Value result = lookup(scope, output.name(), "graph \"" + graph.name() + "\"");
+    Value result =
+        lookup(scope, output.name(), "graph \"" + graph.name() + "\"");
     if (!result)
       return op;
     results.push_back(result);
     resultAttributes.push_back(describeValue(output));
   }
   onnx::ReturnOp::create(builder, builder.getUnknownLoc(), results);
-  op.setFunctionType(
-      builder.getFunctionType(block->getArgumentTypes(), TypeRange(ValueRange(results))));
+  op.setFunctionType(builder.getFunctionType(block->getArgumentTypes(),
+                                             TypeRange(ValueRange(results))));
   op.setArgAttrsAttr(builder.getArrayAttr(argumentAttributes));
   op.setResAttrsAttr(builder.getArrayAttr(resultAttributes));
   return op;
@@ -580,39 +624,45 @@ onnx::GraphOp Importer::importGraph(const GraphProto &graph, StringRef name,
 // Training
 //===----------------------------------------------------------------------===//
 
-void Importer::importTraining(int index,
-                              const llvm::StringMap<onnx::InitializerOp> &mainInitializers) {
+void Importer::importTraining(
+    int index, const llvm::StringMap<onnx::InitializerOp> &mainInitializers) {
   const auto &info = prepared.model.training_info(index);
-  const PreparedTraining &training = prepared.trainings[static_cast<size_t>(index)];
+  const PreparedTraining &training =
+      prepared.trainings[static_cast<size_t>(index)];
   StringAttr step = makeSymbol("step");
   llvm::StringSet<> state;
-  for (const auto *list : {&info.update_binding(), &info.initialization_binding()})
+  for (const auto *list :
+       {&info.update_binding(), &info.initialization_binding()})
     for (const auto &entry : *list)
       state.insert(entry.key());
 
   llvm::StringMap<onnx::InitializerOp> initializers = mainInitializers;
-  importInitializers(training.algorithm, prepared.model.graph().initializer_size(), step, state,
+  importInitializers(training.algorithm,
+                     prepared.model.graph().initializer_size(), step, state,
                      initializers);
   auto importBindings = [&](const auto &list) {
     SmallVector<Attribute> bindings;
     for (const auto &entry : list)
       if (onnx::InitializerOp initializer = initializers.lookup(entry.key()))
-        bindings.push_back(builder.getArrayAttr(
-            {SymbolRefAttr::get(initializer), builder.getStringAttr(entry.value())}));
+        bindings.push_back(
+            builder.getArrayAttr({SymbolRefAttr::get(initializer),
+                                  builder.getStringAttr(entry.value())}));
     return builder.getArrayAttr(bindings);
   };
-  onnx::GraphOp algorithm = importGraph(training.algorithm, "algorithm", initializers);
+  onnx::GraphOp algorithm =
+      importGraph(training.algorithm, "algorithm", initializers);
   FlatSymbolRefAttr initialization;
   ArrayAttr set;
   if (training.hasInitialization) {
     llvm::StringMap<onnx::InitializerOp> own;
     importInitializers(training.initialization, 0, step, {}, own);
-    initialization =
-        SymbolRefAttr::get(importGraph(training.initialization, "initialization", own));
+    initialization = SymbolRefAttr::get(
+        importGraph(training.initialization, "initialization", own));
     set = importBindings(info.initialization_binding());
   }
-  onnx::TrainingOp::create(builder, NameLoc::get(step), step, SymbolRefAttr::get(algorithm),
-                           importBindings(info.update_binding()), initialization, set);
+  onnx::TrainingOp::create(
+      builder, NameLoc::get(step), step, SymbolRefAttr::get(algorithm),
+      importBindings(info.update_binding()), initialization, set);
 }
 
 OwningOpRef<ModuleOp> Importer::run() {
@@ -656,7 +706,8 @@ OwningOpRef<ModuleOp> importModel(StringRef path, MLIRContext &context,
   }
 }
 
-LogicalResult printModelFile(StringRef path, MLIRContext &context, raw_ostream &stream) {
+LogicalResult printModelFile(StringRef path, MLIRContext &context,
+                             raw_ostream &stream) {
   ::onnx::ModelProto model;
   std::string text;
   std::string problem = readModel(path.str(), model);

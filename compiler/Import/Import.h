@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A model file comes as ONNX protobuf (any name), as ONNX text (.onnxtext) or as
-// protobuf text (.textproto, .pbtxt, .prototxt). ONNX text has no syntax for
+// A model file comes as ONNX protobuf (any name), as ONNX text (.onnxtext) or
+// as protobuf text (.textproto, .pbtxt, .prototxt). ONNX text has no syntax for
 // training_info. No exception leaves these functions.
 //
 //===----------------------------------------------------------------------===//
@@ -36,8 +36,9 @@ struct ImportOptions {
 ///
 /// On failure returns null; every problem found has been emitted as an error of
 /// its own at an unknown location, with a message that starts with `path`.
-mlir::OwningOpRef<mlir::ModuleOp> importModel(llvm::StringRef path, mlir::MLIRContext &context,
-                                              const ImportOptions &options = {});
+mlir::OwningOpRef<mlir::ModuleOp>
+importModel(llvm::StringRef path, mlir::MLIRContext &context,
+            const ImportOptions &options = {});
 
 /// How a model is written.
 enum class ModelFormat { Binary, OnnxText, ProtoText };
@@ -47,19 +48,21 @@ ModelFormat getModelFormat(llvm::StringRef path);
 
 /// Writes `module` (onnx dialect) to `path`, which is replaced once all is
 /// written. The data of initializers goes into the file or, where it exceeds
-/// 1 GiB in all (protobuf ends at 2 GiB), into PATH.data beside it. Fails with a
-/// diagnostic.
+/// 1 GiB in all (protobuf ends at 2 GiB), into PATH.data beside it. Fails with
+/// a diagnostic.
 llvm::LogicalResult exportModel(mlir::ModuleOp module, llvm::StringRef path);
-llvm::LogicalResult exportModel(mlir::ModuleOp module, llvm::StringRef path, ModelFormat format);
+llvm::LogicalResult exportModel(mlir::ModuleOp module, llvm::StringRef path,
+                                ModelFormat format);
 
 /// Writes `module` to a stream, all data within.
-llvm::LogicalResult exportModel(mlir::ModuleOp module, llvm::raw_ostream &stream,
-                                ModelFormat format);
+llvm::LogicalResult exportModel(mlir::ModuleOp module,
+                                llvm::raw_ostream &stream, ModelFormat format);
 
 /// Prints the model file at `path` as text, as it is: nothing is checked beyond
 /// its form. Protobuf text where the model has training_info, else ONNX text.
 /// Fails with a diagnostic at an unknown location of `context`.
-llvm::LogicalResult printModelFile(llvm::StringRef path, mlir::MLIRContext &context,
+llvm::LogicalResult printModelFile(llvm::StringRef path,
+                                   mlir::MLIRContext &context,
                                    llvm::raw_ostream &stream);
 
 } // namespace harmony

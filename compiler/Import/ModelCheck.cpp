@@ -41,8 +41,8 @@ std::string getNodeName(const NodeProto &node) {
 
 std::string describeNode(const NodeProto &node) {
   std::string domain = normalizeDomain(node.domain());
-  return "node \"" + getNodeName(node) + "\" (" + (domain.empty() ? "" : domain + "::") +
-         node.op_type() + ")";
+  return "node \"" + getNodeName(node) + "\" (" +
+         (domain.empty() ? "" : domain + "::") + node.op_type() + ")";
 }
 
 const AttributeProto *findAttribute(const NodeProto &node, const char *name) {
@@ -52,8 +52,8 @@ const AttributeProto *findAttribute(const NodeProto &node, const char *name) {
   return nullptr;
 }
 
-std::string readExternalReference(const TensorProto &tensor, std::string &file, uint64_t &offset,
-                                  uint64_t &length) {
+std::string readExternalReference(const TensorProto &tensor, std::string &file,
+                                  uint64_t &offset, uint64_t &length) {
   offset = 0;
   for (const auto &entry : tensor.external_data()) {
     if (entry.key() == "location") {
@@ -112,9 +112,11 @@ std::string getTensorSize(const TensorProto &tensor, uint64_t &bytes) {
   default:
     return "element type " +
            (TensorProto::DataType_IsValid(tensor.data_type())
-                ? TensorProto::DataType_Name(static_cast<TensorProto::DataType>(tensor.data_type()))
+                ? TensorProto::DataType_Name(
+                      static_cast<TensorProto::DataType>(tensor.data_type()))
                 : std::to_string(tensor.data_type())) +
-           " is not supported; accepted are booleans, integers, floating point and complex "
+           " is not supported; accepted are booleans, integers, floating point "
+           "and complex "
            "numbers of whole bytes";
   }
   for (int64_t dim : tensor.dims()) {
@@ -130,9 +132,10 @@ namespace {
 
 class Preparation {
 public:
-  Preparation(ModelProto model, const std::string &folder, PreparedModel &prepared,
-              std::vector<std::string> &problems)
-      : model(std::move(model)), folder(folder), prepared(prepared), problems(problems) {}
+  Preparation(ModelProto model, const std::string &folder,
+              PreparedModel &prepared, std::vector<std::string> &problems)
+      : model(std::move(model)), folder(folder), prepared(prepared),
+        problems(problems) {}
 
   void run();
 
@@ -143,7 +146,8 @@ private:
   void collectFunctions();
   void checkNodes(const google::protobuf::RepeatedPtrField<NodeProto> &nodes,
                   const std::map<std::string, int64_t> &opsets);
-  void checkNode(const NodeProto &node, const std::map<std::string, int64_t> &opsets);
+  void checkNode(const NodeProto &node,
+                 const std::map<std::string, int64_t> &opsets);
   void checkGraphContents(const GraphProto &graph);
   void checkExternalData(const TensorProto &tensor, const std::string &what);
   void checkBindings();
@@ -187,14 +191,14 @@ std::string joinLines(const std::string &text) {
   return line;
 }
 
-/// Puts the ONNX library's message on one line per problem. The checker tells the
-/// node in lines of its own; shape inference lists one line per node and adds
-/// the nodes that only follow another's failure.
+/// Puts the ONNX library's message on one line per problem. The checker tells
+/// the node in lines of its own; shape inference lists one line per node and
+/// adds the nodes that only follow another's failure.
 std::vector<std::string> splitMessage(const std::string &text) {
   const std::string context = "\n\n==> Context: ";
   if (size_t at = text.find(context); at != std::string::npos)
-    return {joinLines(text.substr(0, at)) + " (" + joinLines(text.substr(at + context.size())) +
-            ")"};
+    return {joinLines(text.substr(0, at)) + " (" +
+            joinLines(text.substr(at + context.size())) + ")"};
   const std::string header = "Inference error(s): ";
   size_t at = text.find(header);
   if (at == std::string::npos)
@@ -204,11 +208,13 @@ std::vector<std::string> splitMessage(const std::string &text) {
   for (std::string line; std::getline(stream, line);) {
     if (line.empty())
       continue;
-    bool consequence = line.find("expected to have type but instead is null") != std::string::npos;
+    bool consequence = line.find("expected to have type but instead is null") !=
+                       std::string::npos;
     for (const char *mark : {"[ShapeInferenceError] ", "[TypeInferenceError] "})
       if (size_t position = line.find(mark); position != std::string::npos)
         line.erase(position, std::string(mark).size());
-    (consequence ? consequences : lines).push_back("shape inference: " + renameNode(line));
+    (consequence ? consequences : lines)
+        .push_back("shape inference: " + renameNode(line));
   }
   return lines.empty() ? consequences : lines;
 }
@@ -226,22 +232,26 @@ bool Preparation::checkVersions() {
   constexpr int64_t newestVersion = ::onnx::Version::IR_VERSION;
   if (model.ir_version() < 1 || model.ir_version() > newestVersion) {
     problems.push_back("IR version " + std::to_string(model.ir_version()) +
-                       " is not supported; accepted are 1 to " + std::to_string(newestVersion));
+                       " is not supported; accepted are 1 to " +
+                       std::to_string(newestVersion));
     return false;
   }
   if (model.training_info_size() && model.ir_version() < 7)
-    problems.push_back("training_info needs IR version 7 or newer, the model states " +
-                       std::to_string(model.ir_version()));
+    problems.push_back(
+        "training_info needs IR version 7 or newer, the model states " +
+        std::to_string(model.ir_version()));
   if (model.ir_version() < 3 && model.opset_import_size() == 0)
     prepared.opsets[""] = 1;
   for (auto &opset : *model.mutable_opset_import()) {
     opset.set_domain(normalizeDomain(opset.domain()));
     if (!prepared.opsets.emplace(opset.domain(), opset.version()).second)
-      problems.push_back("two operator sets for domain \"" + opset.domain() + "\"");
+      problems.push_back("two operator sets for domain \"" + opset.domain() +
+                         "\"");
     int64_t newest = onnx::getNewestOpset(opset.domain());
     if (newest > 0 && (opset.version() < 1 || opset.version() > newest))
-      problems.push_back("operator set " + std::to_string(opset.version()) + " of domain \"" +
-                         opset.domain() + "\" is not supported; accepted are 1 to " +
+      problems.push_back("operator set " + std::to_string(opset.version()) +
+                         " of domain \"" + opset.domain() +
+                         "\" is not supported; accepted are 1 to " +
                          std::to_string(newest));
   }
   if (prepared.opsets.empty())
@@ -254,17 +264,20 @@ void Preparation::collectFunctions() {
     functions.emplace(normalizeDomain(function.domain()), function.name());
 }
 
-void Preparation::checkNode(const NodeProto &node, const std::map<std::string, int64_t> &opsets) {
+void Preparation::checkNode(const NodeProto &node,
+                            const std::map<std::string, int64_t> &opsets) {
   std::string domain = normalizeDomain(node.domain());
   if (functions.count({domain, node.op_type()}))
     return;
   auto opset = opsets.find(domain);
   if (opset == opsets.end()) {
-    problems.push_back(describeNode(node) + ": the model imports no operator set of domain \"" +
+    problems.push_back(describeNode(node) +
+                       ": the model imports no operator set of domain \"" +
                        domain + "\"");
     return;
   }
-  int64_t version = onnx::getSinceVersion(node.op_type(), domain, opset->second);
+  int64_t version =
+      onnx::getSinceVersion(node.op_type(), domain, opset->second);
   if (version == 0) {
     std::string text = "operator \"" + node.op_type() + "\"";
     if (!domain.empty())
@@ -279,14 +292,16 @@ void Preparation::checkNode(const NodeProto &node, const std::map<std::string, i
     return;
   }
   for (const AttributeProto &attribute : node.attribute()) {
-    if (attribute.type() == AttributeProto::GRAPH || attribute.type() == AttributeProto::GRAPHS) {
-      problems.push_back(describeNode(node) + ": control flow is not supported (attribute \"" +
+    if (attribute.type() == AttributeProto::GRAPH ||
+        attribute.type() == AttributeProto::GRAPHS) {
+      problems.push_back(describeNode(node) +
+                         ": control flow is not supported (attribute \"" +
                          attribute.name() + "\" is a graph)");
       return;
     }
     if (attribute.has_t())
-      checkExternalData(attribute.t(), describeNode(node) + ": attribute \"" + attribute.name() +
-                                           "\"");
+      checkExternalData(attribute.t(), describeNode(node) + ": attribute \"" +
+                                           attribute.name() + "\"");
   }
   // Inside a function an attribute may refer to one of the call: the kinds are
   // known, and the inlined node is checked again.
@@ -296,7 +311,8 @@ void Preparation::checkNode(const NodeProto &node, const std::map<std::string, i
   description.version = version;
   for (const AttributeProto &attribute : node.attribute())
     description.attributes.push_back(
-        {attribute.name(), static_cast<onnx::AttributeKind>(static_cast<int>(attribute.type()))});
+        {attribute.name(),
+         static_cast<onnx::AttributeKind>(static_cast<int>(attribute.type()))});
   for (const std::string &input : node.input())
     description.inputs.push_back(!input.empty());
   for (const std::string &output : node.output())
@@ -306,13 +322,15 @@ void Preparation::checkNode(const NodeProto &node, const std::map<std::string, i
     problems.push_back(describeNode(node) + ": " + problem);
 }
 
-void Preparation::checkNodes(const google::protobuf::RepeatedPtrField<NodeProto> &nodes,
-                             const std::map<std::string, int64_t> &opsets) {
+void Preparation::checkNodes(
+    const google::protobuf::RepeatedPtrField<NodeProto> &nodes,
+    const std::map<std::string, int64_t> &opsets) {
   for (const NodeProto &node : nodes)
     checkNode(node, opsets);
 }
 
-void Preparation::checkExternalData(const TensorProto &tensor, const std::string &what) {
+void Preparation::checkExternalData(const TensorProto &tensor,
+                                    const std::string &what) {
   if (tensor.data_location() != TensorProto::EXTERNAL)
     return;
   uint64_t wanted = 0, offset = 0, size = 0;
@@ -323,7 +341,8 @@ void Preparation::checkExternalData(const TensorProto &tensor, const std::string
     problem = readExternalReference(tensor, file, offset, length);
   if (problem.empty() && length != wanted)
     problem = "external file \"" + file + "\": " + std::to_string(length) +
-              " bytes are referred to, the tensor has " + std::to_string(wanted);
+              " bytes are referred to, the tensor has " +
+              std::to_string(wanted);
   if (problem.empty()) {
     int descriptor = onnx::openExternalFile(folder, file, size, problem);
     if (descriptor >= 0) {
@@ -355,24 +374,29 @@ void Preparation::checkBindings() {
   for (int i = 0; i < model.training_info_size(); ++i) {
     const auto &training = model.training_info(i);
     std::string where = "training_info " + std::to_string(i) + ": ";
-    std::set<std::string> initializers = mainInitializers, outputs = mainOutputs, set;
+    std::set<std::string> initializers = mainInitializers,
+                          outputs = mainOutputs, set;
     for (const TensorProto &tensor : training.algorithm().initializer())
       initializers.insert(tensor.name());
     for (const auto &output : training.algorithm().output())
       outputs.insert(output.name());
-    auto checkEntry = [&](const ::onnx::StringStringEntryProto &entry, const std::string &list,
-                          std::set<std::string> &seen, const std::set<std::string> &values,
+    auto checkEntry = [&](const ::onnx::StringStringEntryProto &entry,
+                          const std::string &list, std::set<std::string> &seen,
+                          const std::set<std::string> &values,
                           const std::string &graphs) {
       if (!initializers.count(entry.key()))
-        problems.push_back(where + list + " assigns to \"" + entry.key() +
-                           "\"; accepted are initializers of the model's graph and of this "
-                           "algorithm");
+        problems.push_back(
+            where + list + " assigns to \"" + entry.key() +
+            "\"; accepted are initializers of the model's graph and of this "
+            "algorithm");
       if (!seen.insert(entry.key()).second)
-        problems.push_back(where + list + " assigns to \"" + entry.key() +
-                           "\" a second time; an initializer may be assigned once");
+        problems.push_back(
+            where + list + " assigns to \"" + entry.key() +
+            "\" a second time; an initializer may be assigned once");
       if (!values.count(entry.value()))
-        problems.push_back(where + list + " takes \"" + entry.key() + "\" from \"" +
-                           entry.value() + "\"; accepted are outputs of " + graphs);
+        problems.push_back(where + list + " takes \"" + entry.key() +
+                           "\" from \"" + entry.value() +
+                           "\"; accepted are outputs of " + graphs);
     };
     for (const auto &entry : training.update_binding())
       checkEntry(entry, "update_binding", updated, outputs,
@@ -381,10 +405,12 @@ void Preparation::checkBindings() {
     for (const auto &output : training.initialization().output())
       initialValues.insert(output.name());
     for (const auto &entry : training.initialization_binding())
-      checkEntry(entry, "initialization_binding", set, initialValues, "the initialization graph");
+      checkEntry(entry, "initialization_binding", set, initialValues,
+                 "the initialization graph");
     if (training.initialization().input_size())
       problems.push_back(where + "the initialization graph has the input \"" +
-                         training.initialization().input(0).name() + "\"; it may have none");
+                         training.initialization().input(0).name() +
+                         "\"; it may have none");
     if (!training.has_algorithm() || training.algorithm().node_size() == 0)
       problems.push_back(where + "there is no algorithm");
   }
@@ -398,7 +424,8 @@ void Preparation::checkBindings() {
   return context;
 }
 
-void Preparation::checkGraph(const GraphProto &graph, const std::string &where) {
+void Preparation::checkGraph(const GraphProto &graph,
+                             const std::string &where) {
   attempt(where, [&] {
     ::onnx::checker::LexicalScopeContext scope;
     ::onnx::checker::check_graph(graph, makeContext(), scope);
@@ -413,14 +440,17 @@ void Preparation::inlineFunctions(GraphProto &graph) {
   *shell.mutable_opset_import() = model.opset_import();
   *shell.mutable_functions() = model.functions();
   shell.mutable_graph()->Swap(&graph);
-  attempt("", [&] { ::onnx::inliner::InlineLocalFunctions(shell, /*convert_version=*/true); });
+  attempt("", [&] {
+    ::onnx::inliner::InlineLocalFunctions(shell, /*convert_version=*/true);
+  });
   graph.Swap(shell.mutable_graph());
 }
 
 /// The types that `graph` states by name.
 std::map<std::string, TypeProto> collectTypes(const GraphProto &graph) {
   std::map<std::string, TypeProto> types;
-  for (const auto *list : {&graph.input(), &graph.output(), &graph.value_info()})
+  for (const auto *list :
+       {&graph.input(), &graph.output(), &graph.value_info()})
     for (const auto &value : *list)
       if (value.has_type())
         types[value.name()] = value.type();
@@ -441,10 +471,13 @@ bool inferGradients(GraphProto &graph) {
   std::map<std::string, TypeProto> types = collectTypes(graph);
   bool changed = false;
   for (const NodeProto &node : graph.node()) {
-    const AttributeProto *xs = isGradient(node) ? findAttribute(node, "xs") : nullptr;
-    for (int i = 0; xs && i < std::min(node.output_size(), xs->strings_size()); ++i) {
+    const AttributeProto *xs =
+        isGradient(node) ? findAttribute(node, "xs") : nullptr;
+    for (int i = 0; xs && i < std::min(node.output_size(), xs->strings_size());
+         ++i) {
       auto type = types.find(xs->strings(i));
-      if (node.output(i).empty() || types.count(node.output(i)) || type == types.end())
+      if (node.output(i).empty() || types.count(node.output(i)) ||
+          type == types.end())
         continue;
       auto *value = graph.add_value_info();
       value->set_name(node.output(i));
@@ -456,16 +489,18 @@ bool inferGradients(GraphProto &graph) {
 }
 
 void Preparation::inferTypes(GraphProto &graph, const std::string &where) {
-  std::unordered_map<std::string, int> opsets(prepared.opsets.begin(), prepared.opsets.end());
+  std::unordered_map<std::string, int> opsets(prepared.opsets.begin(),
+                                              prepared.opsets.end());
   auto infer = [&](bool strict) {
-    ::onnx::ShapeInferenceOptions options(/*check_type=*/strict, /*error_mode=*/strict,
+    ::onnx::ShapeInferenceOptions options(/*check_type=*/strict,
+                                          /*error_mode=*/strict,
                                           /*data_prop=*/true);
-    ::onnx::shape_inference::InferShapes(&graph, opsets, ::onnx::OpSchemaRegistry::Instance(),
-                                         options);
+    ::onnx::shape_inference::InferShapes(
+        &graph, opsets, ::onnx::OpSchemaRegistry::Instance(), options);
   };
   attempt(where, [&] {
-    // An x may be computed by nodes behind another Gradient: as long as gradients
-    // get types, what follows them may, too.
+    // An x may be computed by nodes behind another Gradient: as long as
+    // gradients get types, what follows them may, too.
     while (inferGradients(graph))
       infer(/*strict=*/false);
     infer(/*strict=*/true);
@@ -520,7 +555,8 @@ void Preparation::run() {
     training.algorithm.set_name(algorithm.name());
     training.algorithm.mutable_node()->MergeFrom(algorithm.node());
     training.algorithm.mutable_input()->MergeFrom(algorithm.input());
-    training.algorithm.mutable_initializer()->MergeFrom(algorithm.initializer());
+    training.algorithm.mutable_initializer()->MergeFrom(
+        algorithm.initializer());
     training.algorithm.mutable_output()->MergeFrom(algorithm.output());
     training.algorithm.mutable_value_info()->MergeFrom(algorithm.value_info());
     checkGraph(training.algorithm, where + "algorithm: ");
@@ -546,8 +582,8 @@ void Preparation::run() {
 
 } // namespace
 
-void prepareModel(ModelProto model, const std::string &folder, PreparedModel &prepared,
-                  std::vector<std::string> &problems) {
+void prepareModel(ModelProto model, const std::string &folder,
+                  PreparedModel &prepared, std::vector<std::string> &problems) {
   Preparation(std::move(model), folder, prepared, problems).run();
 }
 

@@ -35,8 +35,8 @@ struct PreparedModel {
 
 /// Checks `model`, whose external files are in `folder`, and prepares it. Every
 /// problem is appended to `problems`; the result counts only if there is none.
-void prepareModel(::onnx::ModelProto model, const std::string &folder, PreparedModel &prepared,
-                  std::vector<std::string> &problems);
+void prepareModel(::onnx::ModelProto model, const std::string &folder,
+                  PreparedModel &prepared, std::vector<std::string> &problems);
 
 /// 'node "name" (Type)': how messages call a node. Without a name, by its first
 /// output's.
@@ -46,7 +46,8 @@ std::string describeNode(const ::onnx::NodeProto &node);
 std::string getNodeName(const ::onnx::NodeProto &node);
 
 /// The attribute `name` of `node`, or null.
-const ::onnx::AttributeProto *findAttribute(const ::onnx::NodeProto &node, const char *name);
+const ::onnx::AttributeProto *findAttribute(const ::onnx::NodeProto &node,
+                                            const char *name);
 
 /// `domain` with the two spellings of ONNX's own domain made one.
 inline std::string normalizeDomain(const std::string &domain) {
@@ -55,14 +56,16 @@ inline std::string normalizeDomain(const std::string &domain) {
 
 /// Whether `node` is ai.onnx.preview.training's Gradient.
 inline bool isGradient(const ::onnx::NodeProto &node) {
-  return node.op_type() == "Gradient" && node.domain() == "ai.onnx.preview.training";
+  return node.op_type() == "Gradient" &&
+         node.domain() == "ai.onnx.preview.training";
 }
 
-/// Offset and length of `tensor`'s data in its external file, whose name goes to
-/// `file`. `length` is left alone where the model states none. Returns what is
-/// wrong; empty if all is well.
-std::string readExternalReference(const ::onnx::TensorProto &tensor, std::string &file,
-                                  uint64_t &offset, uint64_t &length);
+/// Offset and length of `tensor`'s data in its external file, whose name goes
+/// to `file`. `length` is left alone where the model states none. Returns what
+/// is wrong; empty if all is well.
+std::string readExternalReference(const ::onnx::TensorProto &tensor,
+                                  std::string &file, uint64_t &offset,
+                                  uint64_t &length);
 
 /// Bytes that `tensor` has in ONNX's raw layout. Returns what is wrong with its
 /// type or shape; empty if all is well.

@@ -34,23 +34,28 @@ std::string recognize(llvm::StringRef data) {
   if (data.empty())
     return "the file is empty";
   if (data.starts_with("version https://git-lfs"))
-    return "the file is a Git LFS pointer; fetch the file itself with `git lfs pull`";
+    return "the file is a Git LFS pointer; fetch the file itself with `git lfs "
+           "pull`";
   if (data.starts_with("PK\x03\x04"))
-    return "the file is a ZIP archive (a PyTorch checkpoint or exported program is one); export it "
+    return "the file is a ZIP archive (a PyTorch checkpoint or exported "
+           "program is one); export it "
            "with torch.onnx.export";
   if (data.starts_with("\x1f\x8b"))
     return "the file is compressed with gzip; unpack it first";
   if (data.starts_with("\x89HDF"))
     return "the file is HDF5";
-  if (data.size() > 9 && data[8] == '{' && data.substr(0, 200).contains("\"dtype\""))
+  if (data.size() > 9 && data[8] == '{' &&
+      data.substr(0, 200).contains("\"dtype\""))
     return "the file is safetensors: weights without a graph";
   if (data.starts_with("ML\xefR") || data.starts_with("MLIR"))
     return "the file is MLIR bytecode";
   llvm::StringRef text = data.ltrim();
   if (text.starts_with("<") && text.contains("ir_version"))
-    return "the file looks like ONNX text; such files are read by the ending .onnxtext";
+    return "the file looks like ONNX text; such files are read by the ending "
+           ".onnxtext";
   if (text.starts_with("ir_version:"))
-    return "the file looks like protobuf text; such files are read by the ending .textproto";
+    return "the file looks like protobuf text; such files are read by the "
+           "ending .textproto";
   return "";
 }
 
@@ -63,7 +68,8 @@ std::string findDamage(llvm::StringRef data) {
     int position = stream.CurrentPosition();
     uint32_t tag = stream.ReadTag();
     if (tag == 0)
-      return static_cast<size_t>(stream.CurrentPosition()) == data.size() && position == stream.CurrentPosition()
+      return static_cast<size_t>(stream.CurrentPosition()) == data.size() &&
+                     position == stream.CurrentPosition()
                  ? ""
                  : "not protobuf from byte " + std::to_string(position) + " on";
     uint64_t length = 0;
@@ -85,14 +91,16 @@ std::string findDamage(llvm::StringRef data) {
     default:
       return "not protobuf from byte " + std::to_string(position) + " on";
     }
-    uint64_t left = data.size() - static_cast<uint64_t>(stream.CurrentPosition());
-    // Fields of ModelProto have small numbers: a large one is a sign of another format.
+    uint64_t left =
+        data.size() - static_cast<uint64_t>(stream.CurrentPosition());
+    // Fields of ModelProto have small numbers: a large one is a sign of another
+    // format.
     if ((tag >> 3) > 1000)
       return "not protobuf from byte " + std::to_string(position) + " on";
     if (length > left)
-      return "truncated: the field at byte " + std::to_string(position) + " has " +
-             std::to_string(length) + " bytes, the file has only " + std::to_string(left) +
-             " more";
+      return "truncated: the field at byte " + std::to_string(position) +
+             " has " + std::to_string(length) + " bytes, the file has only " +
+             std::to_string(left) + " more";
     stream.Skip(static_cast<int>(length));
   }
 }
@@ -100,10 +108,11 @@ std::string findDamage(llvm::StringRef data) {
 /// Passes the first error of protobuf's text parser on.
 class FirstError : public io::ErrorCollector {
 public:
-  void AddError(int line, io::ColumnNumber column, const std::string &text) override {
+  void AddError(int line, io::ColumnNumber column,
+                const std::string &text) override {
     if (message.empty())
-      message = "line " + std::to_string(line + 1) + ", column " + std::to_string(column + 1) +
-                ": " + text;
+      message = "line " + std::to_string(line + 1) + ", column " +
+                std::to_string(column + 1) + ": " + text;
   }
   std::string message;
 };
@@ -111,12 +120,14 @@ public:
 std::string parseBinary(llvm::StringRef data, ::onnx::ModelProto &model) {
   if (data.size() > INT_MAX)
     return "the file has " + std::to_string(data.size()) +
-           " bytes; protobuf ends at 2 GiB, so export the model with external data";
+           " bytes; protobuf ends at 2 GiB, so export the model with external "
+           "data";
   io::CodedInputStream stream(reinterpret_cast<const uint8_t *>(data.data()),
                               static_cast<int>(data.size()));
   stream.SetRecursionLimit(recursionLimit);
   stream.SetTotalBytesLimit(INT_MAX);
-  bool parsed = model.ParseFromCodedStream(&stream) && stream.ConsumedEntireMessage();
+  bool parsed =
+      model.ParseFromCodedStream(&stream) && stream.ConsumedEntireMessage();
   if (parsed && model.has_ir_version() && model.has_graph())
     return "";
   std::string known = recognize(data);
@@ -129,7 +140,8 @@ std::string parseBinary(llvm::StringRef data, ::onnx::ModelProto &model) {
   }
   if (!model.has_ir_version() && !model.has_graph())
     return "not an ONNX model: neither an ir_version nor a graph in it";
-  return model.has_graph() ? "the model states no ir_version" : "the model has no graph";
+  return model.has_graph() ? "the model states no ir_version"
+                           : "the model has no graph";
 }
 
 std::string parseProtoText(llvm::StringRef data, ::onnx::ModelProto &model) {
@@ -148,7 +160,8 @@ std::string parseOnnxText(llvm::StringRef data, ::onnx::ModelProto &model) {
   auto status = parser.Parse(model);
   if (!status.IsOK())
     return status.ErrorMessage();
-  return parser.EndOfInput() ? "" : "text follows the model's graph and functions";
+  return parser.EndOfInput() ? ""
+                             : "text follows the model's graph and functions";
 }
 
 } // namespace
@@ -181,7 +194,8 @@ std::string readModel(const std::string &path, ::onnx::ModelProto &model) {
   return "";
 }
 
-std::string writeModel(const ::onnx::ModelProto &model, ModelFormat format, std::string &text) {
+std::string writeModel(const ::onnx::ModelProto &model, ModelFormat format,
+                       std::string &text) {
   switch (format) {
   case ModelFormat::Binary:
     if (model.ByteSizeLong() > INT_MAX || !model.SerializeToString(&text))
@@ -190,15 +204,17 @@ std::string writeModel(const ::onnx::ModelProto &model, ModelFormat format, std:
     return "";
   case ModelFormat::OnnxText: {
     if (model.training_info_size())
-      return "ONNX text has no syntax for training_info; accepted are .onnx and .textproto";
+      return "ONNX text has no syntax for training_info; accepted are .onnx "
+             "and .textproto";
     std::ostringstream stream;
     stream << model << '\n';
     text = stream.str();
     return "";
   }
   case ModelFormat::ProtoText:
-    return google::protobuf::TextFormat::PrintToString(model, &text) ? ""
-                                                                     : "cannot print the model";
+    return google::protobuf::TextFormat::PrintToString(model, &text)
+               ? ""
+               : "cannot print the model";
   }
   return "";
 }

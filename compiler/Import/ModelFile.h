@@ -21,7 +21,8 @@ namespace harmony {
 std::string readModel(const std::string &path, ::onnx::ModelProto &model);
 
 /// Writes `model` into `text`. Returns what is wrong; empty if all is well.
-std::string writeModel(const ::onnx::ModelProto &model, ModelFormat format, std::string &text);
+std::string writeModel(const ::onnx::ModelProto &model, ModelFormat format,
+                       std::string &text);
 
 } // namespace harmony
 

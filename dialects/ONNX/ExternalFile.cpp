@@ -18,13 +18,14 @@
 namespace harmony::onnx {
 namespace {
 
-constexpr const char *accepted =
-    "; accepted is a regular file in the folder of the model or below, by a relative path "
-    "without \"..\" and without symbolic links";
+constexpr const char *accepted = "; accepted is a regular file in the folder "
+                                 "of the model or below, by a relative path "
+                                 "without \"..\" and without symbolic links";
 
-/// Splits `name` at slashes, leaving out empty and "." components. Fails on what
-/// leads out of the folder.
-bool splitName(const std::string &name, std::vector<std::string> &components, std::string &error) {
+/// Splits `name` at slashes, leaving out empty and "." components. Fails on
+/// what leads out of the folder.
+bool splitName(const std::string &name, std::vector<std::string> &components,
+               std::string &error) {
   std::string quoted = "external file \"" + name + "\"";
   if (name.empty()) {
     error = "external data without a file name";
@@ -58,13 +59,14 @@ bool splitName(const std::string &name, std::vector<std::string> &components, st
 
 } // namespace
 
-int openExternalFile(const std::string &folder, const std::string &name, uint64_t &size,
-                     std::string &error) {
+int openExternalFile(const std::string &folder, const std::string &name,
+                     uint64_t &size, std::string &error) {
   std::vector<std::string> components;
   if (!splitName(name, components, error))
     return -1;
   std::string quoted = "external file \"" + name + "\"";
-  int current = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int current = open(folder.empty() ? "." : folder.c_str(),
+                     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (current < 0) {
     error = "cannot open folder \"" + folder + "\": " + std::strerror(errno);
     return -1;
@@ -73,16 +75,19 @@ int openExternalFile(const std::string &folder, const std::string &name, uint64_
     bool last = i + 1 == components.size();
     // O_NONBLOCK: a pipe of that name must not hang the compiler.
     int next = openat(current, components[i].c_str(),
-                      O_RDONLY | O_NOFOLLOW | O_CLOEXEC | (last ? O_NONBLOCK : O_DIRECTORY));
+                      O_RDONLY | O_NOFOLLOW | O_CLOEXEC |
+                          (last ? O_NONBLOCK : O_DIRECTORY));
     int code = errno;
     struct stat status;
     bool link = next < 0 &&
-                fstatat(current, components[i].c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                fstatat(current, components[i].c_str(), &status,
+                        AT_SYMLINK_NOFOLLOW) == 0 &&
                 S_ISLNK(status.st_mode);
     close(current);
     if (next < 0) {
       if (link)
-        error = quoted + ": \"" + components[i] + "\" is a symbolic link" + accepted;
+        error = quoted + ": \"" + components[i] + "\" is a symbolic link" +
+                accepted;
       else
         error = quoted + ": " + std::strerror(code);
       return -1;
@@ -99,11 +104,13 @@ int openExternalFile(const std::string &folder, const std::string &name, uint64_
   return current;
 }
 
-std::string checkExternalRange(uint64_t offset, uint64_t length, uint64_t size) {
+std::string checkExternalRange(uint64_t offset, uint64_t length,
+                               uint64_t size) {
   if (offset <= size && length <= size - offset)
     return "";
-  return "bytes from " + std::to_string(offset) + ", " + std::to_string(length) +
-         " long, are wanted of a file of " + std::to_string(size) + " bytes";
+  return "bytes from " + std::to_string(offset) + ", " +
+         std::to_string(length) + " long, are wanted of a file of " +
+         std::to_string(size) + " bytes";
 }
 
 ExternalFiles::~ExternalFiles() {
@@ -112,8 +119,8 @@ ExternalFiles::~ExternalFiles() {
       munmap(const_cast<char *>(mapping.data), mapping.size);
 }
 
-const char *ExternalFiles::map(const std::string &name, uint64_t offset, uint64_t length,
-                               std::string &error) {
+const char *ExternalFiles::map(const std::string &name, uint64_t offset,
+                               uint64_t length, std::string &error) {
   auto it = mappings.find(name);
   if (it == mappings.end()) {
     Mapping mapping;
@@ -123,7 +130,8 @@ const char *ExternalFiles::map(const std::string &name, uint64_t offset, uint64_
     if (mapping.size) {
       void *data = mmap(nullptr, mapping.size, PROT_READ, MAP_PRIVATE, file, 0);
       if (data == MAP_FAILED) {
-        error = "cannot map external file \"" + name + "\": " + std::strerror(errno);
+        error = "cannot map external file \"" + name +
+                "\": " + std::strerror(errno);
         close(file);
         return nullptr;
       }

@@ -25,10 +25,10 @@
 namespace harmony::onnx {
 
 /// Opens `name`, relative to `folder` ("" is the current one), for reading.
-/// Returns a file descriptor, which the caller closes, and its size in bytes; or
-/// -1 and in `error` what is wrong.
-int openExternalFile(const std::string &folder, const std::string &name, uint64_t &size,
-                     std::string &error);
+/// Returns a file descriptor, which the caller closes, and its size in bytes;
+/// or -1 and in `error` what is wrong.
+int openExternalFile(const std::string &folder, const std::string &name,
+                     uint64_t &size, std::string &error);
 
 /// What is wrong with the range of `length` bytes from `offset` on of a file of
 /// `size` bytes. Empty if nothing is.
@@ -44,7 +44,8 @@ public:
 
   /// The first of `length` bytes of file `name` from `offset` on; null and
   /// `error` if they are not to be had. Zero bytes give a non-null pointer.
-  const char *map(const std::string &name, uint64_t offset, uint64_t length, std::string &error);
+  const char *map(const std::string &name, uint64_t offset, uint64_t length,
+                  std::string &error);
 
 private:
   struct Mapping {

@@ -19,7 +19,8 @@ static constexpr size_t maximumDenseBytes = 64 * 1024;
 
 static std::string getSourceFolder(ModuleOp module) {
   auto source = module->getAttrOfType<StringAttr>("onnx.source");
-  return source ? llvm::sys::path::parent_path(source.getValue()).str() : std::string();
+  return source ? llvm::sys::path::parent_path(source.getValue()).str()
+                : std::string();
 }
 
 FileMap::FileMap(ModuleOp module) : files(getSourceFolder(module)) {}
@@ -34,7 +35,8 @@ unsigned getElementByteSize(Type elementType) {
   return elementType.getIntOrFloatBitWidth() / 8;
 }
 
-FailureOr<ArrayRef<char>> getElementBytes(ElementsAttr elements, FileMap &files) {
+FailureOr<ArrayRef<char>> getElementBytes(ElementsAttr elements,
+                                          FileMap &files) {
   ShapedType type = elements.getShapedType();
   size_t elementSize = getElementByteSize(type.getElementType());
   if (elementSize == 0)
@@ -66,13 +68,16 @@ FailureOr<ArrayRef<char>> getElementBytes(ElementsAttr elements, FileMap &files)
   return ArrayRef<char>(bytes);
 }
 
-FailureOr<ArrayRef<char>> getInitializerBytes(InitializerOp initializer, FileMap &files) {
+FailureOr<ArrayRef<char>> getInitializerBytes(InitializerOp initializer,
+                                              FileMap &files) {
   if (auto external = dyn_cast<ExternalAttr>(initializer.getValue())) {
     std::string error;
     const char *data =
-        files.files.map(external.getFile().str(), external.getOffset(), external.getLength(), error);
+        files.files.map(external.getFile().str(), external.getOffset(),
+                        external.getLength(), error);
     if (!data) {
-      initializer.emitOpError() << "\"" << initializer.getOnnxName() << "\": " << error;
+      initializer.emitOpError()
+          << "\"" << initializer.getOnnxName() << "\": " << error;
       return failure();
     }
     return ArrayRef<char>(data, external.getLength());
@@ -82,26 +87,31 @@ FailureOr<ArrayRef<char>> getInitializerBytes(InitializerOp initializer, FileMap
     if (succeeded(bytes))
       return bytes;
   }
-  initializer.emitOpError() << "\"" << initializer.getOnnxName() << "\": no data to read in "
-                            << initializer.getType()
-                            << "; accepted are element types of whole bytes, with their data present";
+  initializer.emitOpError()
+      << "\"" << initializer.getOnnxName() << "\": no data to read in "
+      << initializer.getType()
+      << "; accepted are element types of whole bytes, with their data present";
   return failure();
 }
 
-ElementsAttr makeElements(RankedTensorType type, ArrayRef<char> bytes, StringRef name) {
+ElementsAttr makeElements(RankedTensorType type, ArrayRef<char> bytes,
+                          StringRef name) {
   Type elementType = type.getElementType();
   size_t elementSize = getElementByteSize(elementType);
-  if (elementSize == 0 || bytes.size() != static_cast<size_t>(type.getNumElements()) * elementSize)
+  if (elementSize == 0 ||
+      bytes.size() != static_cast<size_t>(type.getNumElements()) * elementSize)
     return nullptr;
   if (elementType.isInteger(1)) {
-    SmallVector<bool> values(llvm::map_range(bytes, [](char byte) { return byte != 0; }));
+    SmallVector<bool> values(
+        llvm::map_range(bytes, [](char byte) { return byte != 0; }));
     return DenseElementsAttr::get(type, values);
   }
   if (bytes.size() <= maximumDenseBytes)
     return DenseElementsAttr::getFromRawBuffer(type, bytes);
   return DenseResourceElementsAttr::get(
       type, name,
-      HeapAsmResourceBlob::allocateAndCopyWithAlign(bytes, /*align=*/64, /*dataIsMutable=*/false));
+      HeapAsmResourceBlob::allocateAndCopyWithAlign(bytes, /*align=*/64,
+                                                    /*dataIsMutable=*/false));
 }
 
 } // namespace harmony::onnx

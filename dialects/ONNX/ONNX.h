@@ -41,8 +41,8 @@ GraphOp getMainGraph(mlir::ModuleOp module);
 /// "" where it has none.
 llvm::StringRef getValueName(mlir::Value value);
 
-/// One entry of onnx.training's `update` or `set`. The verifier has made sure of
-/// the form of the array.
+/// One entry of onnx.training's `update` or `set`. The verifier has made sure
+/// of the form of the array.
 struct Binding {
   mlir::FlatSymbolRefAttr initializer;
   llvm::StringRef result;

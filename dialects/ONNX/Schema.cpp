@@ -20,7 +20,8 @@ namespace {
 using ::onnx::OpSchema;
 using ::onnx::OpSchemaRegistry;
 
-std::string describeOperator(const std::string &opType, const std::string &domain) {
+std::string describeOperator(const std::string &opType,
+                             const std::string &domain) {
   std::string text = "operator \"" + opType + "\"";
   if (!domain.empty())
     text += " of domain \"" + domain + "\"";
@@ -28,24 +29,28 @@ std::string describeOperator(const std::string &opType, const std::string &domai
 }
 
 /// The schema of exactly this since-version, or null.
-const OpSchema *findSchema(const std::string &opType, const std::string &domain, int64_t version) {
+const OpSchema *findSchema(const std::string &opType, const std::string &domain,
+                           int64_t version) {
   if (version < 1 || version > std::numeric_limits<int>::max())
     return nullptr;
-  const OpSchema *schema = OpSchemaRegistry::Schema(opType, static_cast<int>(version), domain);
+  const OpSchema *schema =
+      OpSchemaRegistry::Schema(opType, static_cast<int>(version), domain);
   return schema && schema->since_version() == version ? schema : nullptr;
 }
 
-/// Checks presence and number of inputs or outputs; `what` is "input" or "output".
+/// Checks presence and number of inputs or outputs; `what` is "input" or
+/// "output".
 void checkParameters(const std::vector<OpSchema::FormalParameter> &formal,
-                     const std::vector<bool> &present, int minimum, int maximum, const char *what,
-                     std::vector<std::string> &problems) {
+                     const std::vector<bool> &present, int minimum, int maximum,
+                     const char *what, std::vector<std::string> &problems) {
   int count = static_cast<int>(present.size());
   // Trailing absent values are as good as left out.
   while (count > 0 && !present[count - 1])
     --count;
   if (count < minimum || count > maximum) {
     std::ostringstream text;
-    text << "has " << count << ' ' << what << (count == 1 ? "" : "s") << ", accepted are ";
+    text << "has " << count << ' ' << what << (count == 1 ? "" : "s")
+         << ", accepted are ";
     if (maximum == std::numeric_limits<int>::max())
       text << minimum << " or more";
     else if (minimum == maximum)
@@ -60,7 +65,8 @@ void checkParameters(const std::vector<OpSchema::FormalParameter> &formal,
       continue;
     const OpSchema::FormalParameter &parameter =
         formal[std::min<size_t>(static_cast<size_t>(i), formal.size() - 1)];
-    if (std::string(what) == "input" && parameter.GetOption() == OpSchema::Single)
+    if (std::string(what) == "input" &&
+        parameter.GetOption() == OpSchema::Single)
       problems.push_back(std::string(what) + " " + std::to_string(i) + " (\"" +
                          parameter.GetName() + "\") is required, but absent");
   }
@@ -72,7 +78,8 @@ void checkAttributes(const OpSchema &schema, const NodeDescription &node,
   for (const NodeDescription::NamedKind &attribute : node.attributes) {
     auto it = known.find(attribute.name);
     if (it == known.end()) {
-      std::string text = "has no attribute \"" + attribute.name + "\"; accepted are ";
+      std::string text =
+          "has no attribute \"" + attribute.name + "\"; accepted are ";
       if (known.empty())
         text += "none";
       bool first = true;
@@ -87,18 +94,23 @@ void checkAttributes(const OpSchema &schema, const NodeDescription &node,
       problems.push_back(text);
       continue;
     }
-    auto expected = static_cast<AttributeKind>(static_cast<int>(it->second.type));
+    auto expected =
+        static_cast<AttributeKind>(static_cast<int>(it->second.type));
     if (attribute.kind == expected)
       continue;
     if (attribute.kind == AttributeKind::EmptyList &&
-        (expected == AttributeKind::Strings || expected == AttributeKind::Tensors))
+        (expected == AttributeKind::Strings ||
+         expected == AttributeKind::Tensors))
       continue;
-    problems.push_back("attribute \"" + attribute.name + "\" is " + getKindName(attribute.kind) +
-                       ", accepted is " + getKindName(expected));
+    problems.push_back("attribute \"" + attribute.name + "\" is " +
+                       getKindName(attribute.kind) + ", accepted is " +
+                       getKindName(expected));
   }
   std::vector<std::string> missing;
   for (const auto &[name, attribute] : known) {
-    auto sameName = [&name = name](const NodeDescription::NamedKind &a) { return a.name == name; };
+    auto sameName = [&name = name](const NodeDescription::NamedKind &a) {
+      return a.name == name;
+    };
     if (attribute.required &&
         std::none_of(node.attributes.begin(), node.attributes.end(), sameName))
       missing.push_back("attribute \"" + name + "\" is required, but absent");
@@ -155,22 +167,22 @@ std::string checkNode(const NodeDescription &node) {
       if (versions.empty())
         return describeOperator(node.opType, node.domain) + " is not known";
       std::ostringstream text;
-      text << describeOperator(node.opType, node.domain) << " has no version " << node.version
-           << "; its versions are ";
+      text << describeOperator(node.opType, node.domain) << " has no version "
+           << node.version << "; its versions are ";
       for (size_t i = 0; i < versions.size(); ++i)
         text << (i ? ", " : "") << versions[i];
       return text.str();
     }
     std::vector<std::string> problems;
-    checkParameters(schema->inputs(), node.inputs, schema->min_input(), schema->max_input(),
-                    "input", problems);
-    checkParameters(schema->outputs(), node.outputs, schema->min_output(), schema->max_output(),
-                    "output", problems);
+    checkParameters(schema->inputs(), node.inputs, schema->min_input(),
+                    schema->max_input(), "input", problems);
+    checkParameters(schema->outputs(), node.outputs, schema->min_output(),
+                    schema->max_output(), "output", problems);
     checkAttributes(*schema, node, problems);
     if (problems.empty())
       return "";
-    std::string text = describeOperator(node.opType, node.domain) + " (version " +
-                       std::to_string(node.version) + "): ";
+    std::string text = describeOperator(node.opType, node.domain) +
+                       " (version " + std::to_string(node.version) + "): ";
     for (size_t i = 0; i < problems.size(); ++i)
       text += (i ? "; " : "") + problems[i];
     return text;
@@ -181,7 +193,8 @@ std::string checkNode(const NodeDescription &node) {
 
 int64_t getNewestOpset(const std::string &domain) {
   try {
-    const auto &ranges = OpSchemaRegistry::DomainToVersionRange::Instance().Map();
+    const auto &ranges =
+        OpSchemaRegistry::DomainToVersionRange::Instance().Map();
     auto it = ranges.find(domain);
     return it == ranges.end() ? 0 : it->second.second;
   } catch (const std::exception &) {
@@ -189,19 +202,22 @@ int64_t getNewestOpset(const std::string &domain) {
   }
 }
 
-int64_t getSinceVersion(const std::string &opType, const std::string &domain, int64_t opset) {
+int64_t getSinceVersion(const std::string &opType, const std::string &domain,
+                        int64_t opset) {
   try {
     if (opset < 1 || opset > std::numeric_limits<int>::max())
       return 0;
-    const OpSchema *schema = OpSchemaRegistry::Schema(opType, static_cast<int>(opset), domain);
+    const OpSchema *schema =
+        OpSchemaRegistry::Schema(opType, static_cast<int>(opset), domain);
     return schema && !schema->Deprecated() ? schema->since_version() : 0;
   } catch (const std::exception &) {
     return 0;
   }
 }
 
-AttributeKind getAttributeKind(const std::string &opType, const std::string &domain,
-                               int64_t version, const std::string &name) {
+AttributeKind getAttributeKind(const std::string &opType,
+                               const std::string &domain, int64_t version,
+                               const std::string &name) {
   try {
     const OpSchema *schema = findSchema(opType, domain, version);
     if (!schema)
@@ -215,13 +231,15 @@ AttributeKind getAttributeKind(const std::string &opType, const std::string &dom
   }
 }
 
-std::vector<int64_t> getVersions(const std::string &opType, const std::string &domain) {
+std::vector<int64_t> getVersions(const std::string &opType,
+                                 const std::string &domain) {
   // Walks down from the newest: each lookup gives the version in force.
   std::vector<int64_t> versions;
   for (int64_t opset = getNewestOpset(domain); opset > 0;) {
     int64_t version = 0;
     try {
-      const OpSchema *schema = OpSchemaRegistry::Schema(opType, static_cast<int>(opset), domain);
+      const OpSchema *schema =
+          OpSchemaRegistry::Schema(opType, static_cast<int>(opset), domain);
       version = schema ? schema->since_version() : 0;
     } catch (const std::exception &) {
     }

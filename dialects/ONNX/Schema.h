@@ -55,23 +55,27 @@ struct NodeDescription {
   std::vector<bool> inputs, outputs;
 };
 
-/// What is wrong with `node`, all of it, separated by "; ". Empty if it is fine.
+/// What is wrong with `node`, all of it, separated by "; ". Empty if it is
+/// fine.
 std::string checkNode(const NodeDescription &node);
 
 /// The newest operator set of `domain` that the library knows; 0 for a domain
 /// that it does not know.
 int64_t getNewestOpset(const std::string &domain);
 
-/// The since-version of `opType` in operator set `opset` of `domain`; 0 if there
-/// is no such operator in it.
-int64_t getSinceVersion(const std::string &opType, const std::string &domain, int64_t opset);
+/// The since-version of `opType` in operator set `opset` of `domain`; 0 if
+/// there is no such operator in it.
+int64_t getSinceVersion(const std::string &opType, const std::string &domain,
+                        int64_t opset);
 
 /// The kind that the schema gives attribute `name`; Unknown if it has none.
-AttributeKind getAttributeKind(const std::string &opType, const std::string &domain,
-                               int64_t version, const std::string &name);
+AttributeKind getAttributeKind(const std::string &opType,
+                               const std::string &domain, int64_t version,
+                               const std::string &name);
 
 /// All since-versions of `opType` in `domain`, ascending.
-std::vector<int64_t> getVersions(const std::string &opType, const std::string &domain);
+std::vector<int64_t> getVersions(const std::string &opType,
+                                 const std::string &domain);
 
 /// "FLOAT", "INTS", ...
 const char *getKindName(AttributeKind kind);

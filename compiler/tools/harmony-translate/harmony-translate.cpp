@@ -26,34 +26,43 @@ enum class Action { ImportOnnx, MLIRToOnnx, OnnxToText };
 
 static cl::OptionCategory category("harmony-translate options");
 
-static cl::opt<Action>
-    action(cl::desc("What to do:"), cl::Required, cl::cat(category),
-           cl::values(clEnumValN(Action::ImportOnnx, "import-onnx",
-                                 "ONNX (.onnx, .onnxtext, .textproto) to the onnx dialect"),
-                      clEnumValN(Action::MLIRToOnnx, "mlir-to-onnx", "The onnx dialect to ONNX"),
-                      clEnumValN(Action::OnnxToText, "onnx-to-text",
-                                 "Print a model file as text, without checks")));
+static cl::opt<Action> action(
+    cl::desc("What to do:"), cl::Required, cl::cat(category),
+    cl::values(
+        clEnumValN(Action::ImportOnnx, "import-onnx",
+                   "ONNX (.onnx, .onnxtext, .textproto) to the onnx dialect"),
+        clEnumValN(Action::MLIRToOnnx, "mlir-to-onnx",
+                   "The onnx dialect to ONNX"),
+        clEnumValN(Action::OnnxToText, "onnx-to-text",
+                   "Print a model file as text, without checks")));
 
-static cl::opt<std::string> inputPath(cl::Positional, cl::desc("<input>"), cl::init("-"),
-                                      cl::cat(category));
+static cl::opt<std::string> inputPath(cl::Positional, cl::desc("<input>"),
+                                      cl::init("-"), cl::cat(category));
 
-static cl::opt<std::string> outputPath("o", cl::desc("Output file (- is standard output)"),
-                                       cl::value_desc("file"), cl::init("-"), cl::cat(category));
+static cl::opt<std::string>
+    outputPath("o", cl::desc("Output file (- is standard output)"),
+               cl::value_desc("file"), cl::init("-"), cl::cat(category));
 
 static cl::opt<harmony::ModelFormat> format(
-    "format", cl::desc("Form of a written model; by default the output file's ending tells"),
+    "format",
+    cl::desc(
+        "Form of a written model; by default the output file's ending tells"),
     cl::cat(category),
     cl::values(clEnumValN(harmony::ModelFormat::Binary, "onnx", "protobuf"),
-               clEnumValN(harmony::ModelFormat::OnnxText, "onnxtext", "ONNX text"),
-               clEnumValN(harmony::ModelFormat::ProtoText, "textproto", "protobuf text")));
+               clEnumValN(harmony::ModelFormat::OnnxText, "onnxtext",
+                          "ONNX text"),
+               clEnumValN(harmony::ModelFormat::ProtoText, "textproto",
+                          "protobuf text")));
 
-static cl::opt<bool> nodeMetadata("node-metadata", cl::desc("Import the metadata of nodes"),
+static cl::opt<bool> nodeMetadata("node-metadata",
+                                  cl::desc("Import the metadata of nodes"),
                                   cl::cat(category));
 
 static LogicalResult writeModel(MLIRContext &context, raw_ostream &stream) {
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler handler(sources, &context);
-  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(inputPath, sources, &context);
+  OwningOpRef<ModuleOp> module =
+      parseSourceFile<ModuleOp>(inputPath, sources, &context);
   if (!module)
     return failure();
   harmony::ModelFormat chosen =
@@ -76,8 +85,8 @@ static LogicalResult run(MLIRContext &context) {
     if (failed(harmony::printModelFile(inputPath, context, output->os())))
       return failure();
   } else {
-    OwningOpRef<ModuleOp> module =
-        harmony::importModel(inputPath, context, {/*nodeMetadata=*/nodeMetadata});
+    OwningOpRef<ModuleOp> module = harmony::importModel(
+        inputPath, context, {/*nodeMetadata=*/nodeMetadata});
     if (!module)
       return failure();
     module->print(output->os());

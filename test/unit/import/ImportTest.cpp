@@ -49,11 +49,13 @@ protected:
   }
 
   /// The bytes of the only initializer of `text`, as values of type T.
-  template <typename T> std::vector<T> read(const std::string &text) {
+  template <typename T>
+  std::vector<T> read(const std::string &text) {
     OwningOpRef<ModuleOp> module = parse(text);
     onnx::FileMap files(folder);
     auto initializer = *module->getOps<onnx::InitializerOp>().begin();
-    FailureOr<ArrayRef<char>> bytes = onnx::getInitializerBytes(initializer, files);
+    FailureOr<ArrayRef<char>> bytes =
+        onnx::getInitializerBytes(initializer, files);
     if (failed(bytes))
       return {};
     EXPECT_EQ(bytes->size(), initializer.getByteSize());
@@ -68,53 +70,73 @@ protected:
 };
 
 TEST_F(ImportTest, ReadsDenseInitializers) {
-  EXPECT_EQ(read<float>("onnx.initializer @w : tensor<2xf32> = dense<[1.5, -2.0]> : tensor<2xf32>"),
+  EXPECT_EQ(read<float>("onnx.initializer @w : tensor<2xf32> = dense<[1.5, "
+                        "-2.0]> : tensor<2xf32>"),
             (std::vector<float>{1.5f, -2.0f}));
   // A splat is stored once and read in full.
-  EXPECT_EQ(read<int64_t>("onnx.initializer @w : tensor<3xi64> = dense<7> : tensor<3xi64>"),
-            (std::vector<int64_t>{7, 7, 7}));
+  EXPECT_EQ(
+      read<int64_t>(
+          "onnx.initializer @w : tensor<3xi64> = dense<7> : tensor<3xi64>"),
+      (std::vector<int64_t>{7, 7, 7}));
   // Booleans take a byte each.
-  EXPECT_EQ(read<uint8_t>("onnx.initializer @w : tensor<3xi1> = dense<[1, 0, 1]> : tensor<3xi1>"),
+  EXPECT_EQ(read<uint8_t>("onnx.initializer @w : tensor<3xi1> = dense<[1, 0, "
+                          "1]> : tensor<3xi1>"),
             (std::vector<uint8_t>{1, 0, 1}));
-  EXPECT_EQ(read<uint8_t>("onnx.initializer @w : tensor<2xi1> = dense<1> : tensor<2xi1>"),
+  EXPECT_EQ(read<uint8_t>(
+                "onnx.initializer @w : tensor<2xi1> = dense<1> : tensor<2xi1>"),
             (std::vector<uint8_t>{1, 1}));
-  EXPECT_EQ(read<float>("onnx.initializer @w : tensor<0xf32> = dense<> : tensor<0xf32>"),
-            std::vector<float>());
+  EXPECT_EQ(
+      read<float>(
+          "onnx.initializer @w : tensor<0xf32> = dense<> : tensor<0xf32>"),
+      std::vector<float>());
   EXPECT_TRUE(errors.empty());
 }
 
 TEST_F(ImportTest, ReadsResources) {
-  EXPECT_EQ(read<float>("onnx.initializer @w : tensor<1xf32> = dense_resource<w> : tensor<1xf32>\n"
-                        "{-# dialect_resources: { builtin: { w: \"0x040000000000803F\" } } #-}"),
+  EXPECT_EQ(read<float>("onnx.initializer @w : tensor<1xf32> = "
+                        "dense_resource<w> : tensor<1xf32>\n"
+                        "{-# dialect_resources: { builtin: { w: "
+                        "\"0x040000000000803F\" } } #-}"),
             (std::vector<float>{1.0f}));
   // The data of a resource may be missing.
-  EXPECT_TRUE(read<float>("onnx.initializer @w : tensor<1xf32> = dense_resource<v> : tensor<1xf32>")
+  EXPECT_TRUE(read<float>("onnx.initializer @w : tensor<1xf32> = "
+                          "dense_resource<v> : tensor<1xf32>")
                   .empty());
   ASSERT_EQ(errors.size(), 1u);
-  EXPECT_NE(errors[0].find("\"w\": no data to read"), std::string::npos) << errors[0];
+  EXPECT_NE(errors[0].find("\"w\": no data to read"), std::string::npos)
+      << errors[0];
 }
 
 TEST_F(ImportTest, ReadsExternalData) {
   const float values[] = {0.0f, 1.5f, 2.5f};
-  write("data", std::string(reinterpret_cast<const char *>(values), sizeof(values)));
-  EXPECT_EQ(read<float>("onnx.initializer @w : tensor<2xf32> = #onnx.external<\"data\", 4, 8>"),
+  write("data",
+        std::string(reinterpret_cast<const char *>(values), sizeof(values)));
+  EXPECT_EQ(read<float>("onnx.initializer @w : tensor<2xf32> = "
+                        "#onnx.external<\"data\", 4, 8>"),
             (std::vector<float>{1.5f, 2.5f}));
   // The last byte of the file, and nothing after it.
-  EXPECT_EQ(read<float>("onnx.initializer @w : tensor<0xf32> = #onnx.external<\"data\", 12, 0>"),
+  EXPECT_EQ(read<float>("onnx.initializer @w : tensor<0xf32> = "
+                        "#onnx.external<\"data\", 12, 0>"),
             std::vector<float>());
   EXPECT_TRUE(errors.empty());
-  read<float>("onnx.initializer @w : tensor<2xf32> = #onnx.external<\"data\", 8, 8>");
+  read<float>(
+      "onnx.initializer @w : tensor<2xf32> = #onnx.external<\"data\", 8, 8>");
   // The end of the range overflows.
-  read<float>("onnx.initializer @w : tensor<2xf32> = #onnx.external<\"data\", 18446744073709551612, 8>");
-  read<float>("onnx.initializer @w : tensor<2xf32> = #onnx.external<\"../data\", 0, 8>");
+  read<float>("onnx.initializer @w : tensor<2xf32> = #onnx.external<\"data\", "
+              "18446744073709551612, 8>");
+  read<float>("onnx.initializer @w : tensor<2xf32> = "
+              "#onnx.external<\"../data\", 0, 8>");
   ASSERT_EQ(errors.size(), 3u);
-  EXPECT_NE(errors[0].find("\"w\": external file \"data\": bytes from 8, 8 long, are wanted of a "
+  EXPECT_NE(errors[0].find("\"w\": external file \"data\": bytes from 8, 8 "
+                           "long, are wanted of a "
                            "file of 12 bytes"),
             std::string::npos)
       << errors[0];
-  EXPECT_NE(errors[1].find("bytes from 18446744073709551612, 8 long"), std::string::npos)
+  EXPECT_NE(errors[1].find("bytes from 18446744073709551612, 8 long"),
+            std::string::npos)
       << errors[1];
-  EXPECT_NE(errors[2].find("leads out of the folder"), std::string::npos) << errors[2];
+  EXPECT_NE(errors[2].find("leads out of the folder"), std::string::npos)
+      << errors[2];
 }
 
 TEST_F(ImportTest, APipeIsNoExternalFile) {
@@ -131,16 +153,18 @@ TEST_F(ImportTest, MakesElements) {
   EXPECT_TRUE(isa<DenseElementsAttr>(onnx::makeElements(type, bytes, "w")));
   EXPECT_FALSE(onnx::makeElements(type, ArrayRef(bytes, 7), "w"));
   std::vector<char> large(64 * 1024 + 4);
-  auto largeType =
-      RankedTensorType::get({static_cast<int64_t>(large.size() / 4)}, Float32Type::get(&context));
-  EXPECT_TRUE(isa<DenseResourceElementsAttr>(onnx::makeElements(largeType, large, "w")));
+  auto largeType = RankedTensorType::get(
+      {static_cast<int64_t>(large.size() / 4)}, Float32Type::get(&context));
+  EXPECT_TRUE(isa<DenseResourceElementsAttr>(
+      onnx::makeElements(largeType, large, "w")));
 }
 
 // What `harmonyc export` does: a model comes in, other weights go out.
 TEST_F(ImportTest, WritesChangedWeights) {
-  std::string path = write("model.onnxtext", "<ir_version: 8, opset_import: [\"\" : 17]>\n"
-                                             "main (float[2] x) => (float[2] y)\n"
-                                             "<float[2] w = {1, 2}> { y = Add (x, w) }\n");
+  std::string path =
+      write("model.onnxtext", "<ir_version: 8, opset_import: [\"\" : 17]>\n"
+                              "main (float[2] x) => (float[2] y)\n"
+                              "<float[2] w = {1, 2}> { y = Add (x, w) }\n");
   OwningOpRef<ModuleOp> module = importModel(path, context);
   ASSERT_TRUE(module);
   auto initializer = *module->getOps<onnx::InitializerOp>().begin();
@@ -155,7 +179,8 @@ TEST_F(ImportTest, WritesChangedWeights) {
   OwningOpRef<ModuleOp> again = importModel(out, context);
   ASSERT_TRUE(again);
   onnx::FileMap files(*again);
-  auto bytes = onnx::getInitializerBytes(*again->getOps<onnx::InitializerOp>().begin(), files);
+  auto bytes = onnx::getInitializerBytes(
+      *again->getOps<onnx::InitializerOp>().begin(), files);
   ASSERT_TRUE(succeeded(bytes));
   EXPECT_EQ(std::memcmp(bytes->data(), trained, sizeof(trained)), 0);
   EXPECT_TRUE(failed(exportModel(*module, folder + "/none/model.onnx")));
@@ -197,9 +222,11 @@ TEST(SchemaTest, KnowsVersions) {
   EXPECT_EQ(onnx::getSinceVersion("Gemm", "", 12), 11);
   EXPECT_EQ(onnx::getSinceVersion("Gelu", "", 19), 0);
   EXPECT_EQ(onnx::getSinceVersion("Adam", "ai.onnx.preview.training", 1), 1);
-  EXPECT_EQ(onnx::getVersions("Relu", ""), (std::vector<int64_t>{1, 6, 13, 14}));
+  EXPECT_EQ(onnx::getVersions("Relu", ""),
+            (std::vector<int64_t>{1, 6, 13, 14}));
   EXPECT_EQ(onnx::getNewestOpset("nobody"), 0);
-  EXPECT_EQ(onnx::getAttributeKind("Gemm", "", 13, "alpha"), onnx::AttributeKind::Float);
+  EXPECT_EQ(onnx::getAttributeKind("Gemm", "", 13, "alpha"),
+            onnx::AttributeKind::Float);
 }
 
 } // namespace
