@@ -1,0 +1,137 @@
+//===- ConvertReduction.cpp - Sums, means, normalisation ------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Normalize/Binder.h"
+
+using namespace mlir;
+using namespace harmony;
+using namespace harmony::normalize;
+
+namespace {
+
+/// (builder, x, axes, keepDims) -> reduced
+using Formula = std::function<Tensor(TensorBuilder &, Tensor, ArrayRef<int64_t>, bool)>;
+
+/// `axesInputSince`: the version from which axes are an input.
+void addReduction(ConverterTable &table, StringRef name, std::initializer_list<int64_t> versions,
+                  int64_t axesInputSince, Formula formula) {
+  table.onOp(name, versions, [axesInputSince, formula](Binder &b) {
+    Tensor x = b.input(0);
+    bool keepDims = b.integer("keepdims", 1), isInput = b.version() >= axesInputSince;
+    bool emptyMeansNone = isInput && b.integer("noop_with_empty_axes", 0);
+    std::optional<SmallVector<int64_t>> axes;
+    if (!isInput)
+      axes = b.integerList("axes");
+    else if (b.hasInput(1) && !(axes = b.integers(1)))
+      return;
+    if (!x)
+      return;
+    if (!axes || axes->empty()) {
+      axes.emplace();
+      for (int64_t axis = 0; axis < x.rank() && !emptyMeansNone; ++axis)
+        axes->push_back(axis);
+    }
+    b.output(0, formula(b.build(), x, b.axes(*axes, x.rank()), keepDims));
+  });
+}
+
+/// An axis that older versions flatten at: from it on, everything is one row.
+bool isLastAxis(Binder &b, int64_t axis, int64_t rank) {
+  if (axis == rank - 1)
+    return true;
+  b.refuse("axis is " + Twine(axis) + " of rank " + Twine(rank) +
+           ": before opset 13 that flattens the input, which is supported for the last axis alone");
+  return false;
+}
+
+void addSoftmax(ConverterTable &table) {
+  auto add = [&](StringRef name, auto formula) {
+    table.onOp(name, {1, 11}, [formula](Binder &b) {
+      Tensor x = b.input(0);
+      int64_t axis = b.integer("axis", 1);
+      if (x && isLastAxis(b, axis = b.axis(axis, x.rank()), x.rank()))
+        b.output(0, formula(b.build(), x, axis));
+    });
+    table.onOp(name, {13}, [formula](Binder &b) {
+      Tensor x = b.input(0);
+      int64_t axis = b.integer("axis", -1);
+      if (x)
+        b.output(0, formula(b.build(), x, b.axis(axis, x.rank())));
+    });
+  };
+  add("Softmax", [](TensorBuilder &t, Tensor x, int64_t axis) { return t.softmax(x, axis); });
+  add("LogSoftmax", [](TensorBuilder &t, Tensor x, int64_t axis) { return t.logSoftmax(x, axis); });
+}
+
+/// Statistics are computed in the input's type: stash_type must not ask for more.
+void checkStashType(Binder &b, const Tensor &x) {
+  int64_t stash = b.integer("stash_type", 1);
+  if (x && getElementType(x.type().getContext(), stash) != x.type())
+    b.refuse("stash_type is " + Twine(stash) + ", accepted is the type of the input");
+}
+
+void convertLayerNormalization(Binder &b) {
+  Tensor x = b.input(0), scale = b.input(1), shift = b.optionalInput(2);
+  int64_t axis = b.integer("axis", -1);
+  double epsilon = b.real("epsilon", 1e-5f);
+  checkStashType(b, x);
+  if (!x)
+    return;
+  TensorBuilder::Normalized normalized = b.build().layerNorm(x, scale, shift, b.axis(axis, x.rank()), epsilon);
+  Tensor results[] = {normalized.result, normalized.mean, normalized.inverseDeviation};
+  for (unsigned i = 0; i < b.outputCount() && i < 3; ++i)
+    b.output(i, results[i]);
+}
+
+void convertRMSNormalization(Binder &b) {
+  Tensor x = b.input(0), scale = b.input(1);
+  int64_t axis = b.integer("axis", -1);
+  double epsilon = b.real("epsilon", 1e-5f);
+  checkStashType(b, x);
+  if (!x)
+    return;
+  SmallVector<int64_t> axes;
+  for (int64_t i = b.axis(axis, x.rank()); i < x.rank(); ++i)
+    axes.push_back(i);
+  TensorBuilder &t = b.build();
+  Tensor meanSquare = t.mean(t.multiply(x, x), axes, /*keepDims=*/true);
+  Tensor root = t.unary(Unary::SquareRoot, t.add(meanSquare, t.scalarLike(x, epsilon)));
+  b.output(0, t.multiply(t.divide(x, root), scale));
+}
+
+} // namespace
+
+void harmony::normalize::addReductionConverters(ConverterTable &table) {
+  addReduction(table, "ReduceSum", {1, 11, 13}, 13, [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
+    return t.reduce(Reduction::Sum, x, axes, keep);
+  });
+  addReduction(table, "ReduceMean", {1, 11, 13, 18}, 18,
+               [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) { return t.mean(x, axes, keep); });
+  addReduction(table, "ReduceMax", {1, 11, 12, 13, 18, 20}, 18,
+               [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
+                 return t.reduce(Reduction::Maximum, x, axes, keep);
+               });
+  addReduction(table, "ReduceMin", {1, 11, 12, 13, 18, 20}, 18,
+               [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
+                 return t.reduce(Reduction::Minimum, x, axes, keep);
+               });
+  addReduction(table, "ReduceSumSquare", {1, 11, 13, 18}, 18,
+               [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
+                 return t.reduce(Reduction::Sum, t.multiply(x, x), axes, keep);
+               });
+  addReduction(table, "ReduceL1", {1, 11, 13, 18}, 18,
+               [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
+                 return t.reduce(Reduction::Sum, t.unary(Unary::Absolute, x), axes, keep);
+               });
+  addReduction(table, "ReduceL2", {1, 11, 13, 18}, 18,
+               [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
+                 return t.unary(Unary::SquareRoot, t.reduce(Reduction::Sum, t.multiply(x, x), axes, keep));
+               });
+  addSoftmax(table);
+  table.onOp("LayerNormalization", {17}, convertLayerNormalization);
+  table.onOp("RMSNormalization", {23}, convertRMSNormalization);
+}

@@ -1,0 +1,507 @@
+//===- Normalizer.cpp - From a model to nn --------------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Normalize/Normalizer.h"
+
+#include "passes/Normalize/TensorBuilderDetail.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace harmony;
+using namespace harmony::normalize;
+
+Normalizer::Normalizer(ModuleOp module, const NormalizeOptions &options)
+    : module(module), options(options), context(module.getContext()), files(module), lossLocation(module.getLoc()) {}
+
+LogicalResult Normalizer::run() {
+  if (failed(findGraph()) || failed(decideRoles()) || failed(bindInputs()) || failed(convertForward()) ||
+      failed(findLoss()) || failed(emitLoss()) || failed(emitOutputs()) || failed(convertUpdates()))
+    return failure();
+  Block &body = main.getBody().front();
+  fuseGelu(body);
+  eraseDeadOps(body);
+  createVariables();
+  annotateIndices();
+  for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
+    if (isa<onnx::GraphOp, onnx::TrainingOp, onnx::InitializerOp>(op))
+      op.erase();
+  main.setSymName("main");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The graph and its sources
+//===----------------------------------------------------------------------===//
+
+LogicalResult Normalizer::findGraph() {
+  SmallVector<onnx::TrainingOp> trainings(module.getOps<onnx::TrainingOp>());
+  graph = onnx::getMainGraph(module);
+  if (!graph)
+    return module.emitError("the module has no onnx.graph to normalise");
+  if (trainings.empty() || options.forward)
+    return success();
+  if (trainings.size() > 1) {
+    InFlightDiagnostic error = trainings[1].emitError("the model has several training steps; accepted is one");
+    error.attachNote(trainings[0].getLoc()) << "the first is here";
+    return error;
+  }
+  training = trainings.front();
+  graph = module.lookupSymbol<onnx::GraphOp>(training.getAlgorithm());
+  SmallVector<onnx::GradientOp> gradients(graph.getBody().front().getOps<onnx::GradientOp>());
+  if (gradients.size() != 1)
+    return training.emitError("the training graph has ")
+           << gradients.size() << " Gradient nodes; accepted is one";
+  gradient = gradients.front();
+  rules.isTrainingGraph = true;
+  return success();
+}
+
+LogicalResult Normalizer::decideRoles() {
+  FailureOr<RoleRules> created = RoleRules::create(module, options);
+  if (failed(created))
+    return failure();
+  created->isTrainingGraph = rules.isTrainingGraph;
+  rules = *created;
+  if (training) {
+    for (auto [x, at] : llvm::zip(gradient.getXs(), gradient.getAt())) {
+      auto read = x.getDefiningOp<onnx::InitialValueOp>();
+      if (!read)
+        return gradient.emitError("differentiates by '" + onnx::getValueName(x) +
+                                  "', which is not an initializer");
+      if (x != at)
+        return gradient.emitError("takes the gradient by '" + onnx::getValueName(x) +
+                                  "' at another point than its value");
+      rules.differentiated.insert(read.getInitializerAttr());
+    }
+    for (const onnx::Binding &binding : onnx::getBindings(training.getUpdate()))
+      rules.updated.insert(binding.initializer);
+    for (Attribute symbol : rules.differentiated)
+      if (!rules.updated.contains(symbol))
+        return training.emitError("differentiates by ") << symbol << " but does not update it";
+  }
+  bool ok = true;
+  for (auto initializer : module.getOps<onnx::InitializerOp>()) {
+    RoleDecision decision = rules.decide(initializer, files);
+    if (options.forward && decision.role == nn::Role::parameter)
+      decision = RoleDecision{nn::Role::frozen, "nothing is trained", false};
+    if (decision.role == nn::Role::state && decision.isKnown)
+      ok = false;
+    auto symbol = SymbolRefAttr::get(initializer.getSymNameAttr());
+    roles[symbol] = decision;
+    initializers[initializer.getSymName()] = initializer;
+  }
+  return success(ok);
+}
+
+LogicalResult Normalizer::bindInputs() {
+  FailureOr<GraphInputs> inputs = resolveInputs(graph, options);
+  if (failed(inputs))
+    return failure();
+  OpBuilder moduleBuilder = OpBuilder::atBlockEnd(module.getBody());
+  std::string name = "main";
+  while (module.lookupSymbol(name)) // the graph's own name is free at the end
+    name += "_nn";
+  SmallVector<Type> types(inputs->types.begin(), inputs->types.end());
+  main = func::FuncOp::create(moduleBuilder, graph.getLoc(), name, moduleBuilder.getFunctionType(types, {}));
+  Block *body = main.addEntryBlock();
+  builder = std::make_unique<TensorBuilder>(module, OpBuilder::atBlockEnd(body));
+  builder->fixedBatch = inputs->fixedBatch;
+  if (inputs->fixedBatch)
+    module->setAttr("nn.fixed_batch", moduleBuilder.getI64IntegerAttr(inputs->fixedBatch));
+  converter = std::make_unique<GraphConverter>(*builder);
+  for (auto [index, argument] : llvm::enumerate(graph.getBody().getArguments())) {
+    main.setArgAttr(index, nn::kNameAttr, moduleBuilder.getStringAttr(graph.getArgumentName(index)));
+    Type element = cast<RankedTensorType>(argument.getType()).getElementType();
+    converter->bind(argument, builder->fromValue(body->getArgument(index), element));
+  }
+  return success();
+}
+
+Tensor Normalizer::bindInitializer(GraphConverter &target, onnx::InitialValueOp op) {
+  onnx::InitializerOp initializer = initializers.lookup(op.getInitializer());
+  const RoleDecision &decision = roles[op.getInitializerAttr()];
+  RankedTensorType type = initializer.getTensorType();
+  Tensor tensor;
+  if (decision.isKnown) {
+    FailureOr<ArrayRef<char>> bytes = onnx::getInitializerBytes(initializer, files);
+    if (failed(bytes))
+      return Tensor();
+    tensor = knownFromBytes(*builder, type, *bytes);
+  } else {
+    tensor = builder->fromVariable(op.getInitializerAttr(), type, type.getElementType());
+  }
+  target.bind(op.getResult(), tensor);
+  return tensor;
+}
+
+//===----------------------------------------------------------------------===//
+// The forward part
+//===----------------------------------------------------------------------===//
+
+LogicalResult Normalizer::convertForward() {
+  Block &block = graph.getBody().front();
+  auto returned = cast<onnx::ReturnOp>(block.getTerminator());
+  // What depends on the gradient or updates state is not forward.
+  llvm::StringSet<> bound;
+  if (training)
+    for (const onnx::Binding &binding : onnx::getBindings(training.getUpdate()))
+      bound.insert(binding.result);
+  SmallVector<Value> roots;
+  SmallVector<unsigned> kept;
+  if (training)
+    roots.push_back(gradient.getY());
+  for (auto [index, value] : llvm::enumerate(returned.getOperands()))
+    if (!bound.contains(graph.getResultName(index))) {
+      roots.push_back(value);
+      kept.push_back(index);
+    }
+  SmallVector<Operation *> ops = getLiveOps(block, roots);
+  if (failed(GraphConverter::checkSupported(ops)))
+    return failure();
+  for (Operation *op : ops) {
+    if (auto read = dyn_cast<onnx::InitialValueOp>(op)) {
+      builder->startNode(op->getLoc());
+      if (!bindInitializer(*converter, read))
+        return read.emitError("initializer ") << read.getInitializerAttr() << ": " << builder->takeError();
+    } else if (auto node = dyn_cast<onnx::NodeOp>(op)) {
+      converter->convert(node);
+    } else if (isa<onnx::GradientOp>(op)) {
+      return op->emitError("an output depends on a gradient: only updates may");
+    }
+  }
+  if (converter->hasFailed())
+    return failure();
+  for (unsigned index : kept) {
+    Value value = returned.getOperand(index);
+    if (!training || value != gradient.getY())
+      outputs.push_back({graph.getResultName(index).str(), converter->get(value), value.getLoc()});
+  }
+  if (training) {
+    loss = converter->get(gradient.getY());
+    lossLocation = gradient.getY().getLoc();
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The loss
+//===----------------------------------------------------------------------===//
+
+static bool isScalar(const Tensor &tensor) {
+  return tensor.isFloat() && tensor.batchAxis() < 0 && getElementCount(tensor.shape()) == 1;
+}
+
+LogicalResult Normalizer::findLoss() {
+  if (options.forward || loss)
+    return success();
+  auto listOutputs = [&](InFlightDiagnostic &error) {
+    llvm::interleaveComma(outputs, error, [&](const Output &output) {
+      error << "'" << output.name << "' " << toText(output.tensor.type()) << toString(output.tensor.shape());
+    });
+  };
+  auto take = [&](size_t index) {
+    loss = outputs[index].tensor;
+    lossLocation = outputs[index].location;
+    outputs.erase(outputs.begin() + index);
+    return success();
+  };
+  if (!options.loss.empty())
+    return appendLoss();
+  if (!options.lossOutput.empty()) {
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (outputs[i].name == options.lossOutput) {
+        if (isScalar(outputs[i].tensor))
+          return take(i);
+        return graph.emitError("output '" + options.lossOutput + "' has shape " +
+                               toString(outputs[i].tensor.shape()) + ", expected a floating scalar for the loss");
+      }
+    InFlightDiagnostic error = graph.emitError("no output is named '" + options.lossOutput + "'; outputs are ");
+    listOutputs(error);
+    return error;
+  }
+  SmallVector<size_t> scalars;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (isScalar(outputs[i].tensor))
+      scalars.push_back(i);
+  if (scalars.size() == 1)
+    return take(scalars.front());
+  for (size_t i : scalars)
+    if (outputs[i].name == "loss")
+      return take(i);
+  InFlightDiagnostic error = graph.emitError(
+      scalars.empty() ? "no output is a floating scalar that could be the loss: append one by --loss; outputs are "
+                      : "several outputs could be the loss: choose one by --loss-output; outputs are ");
+  listOutputs(error);
+  return error;
+}
+
+/// Adds an input for labels or targets and the loss of the only floating output.
+LogicalResult Normalizer::appendLoss() {
+  if (options.loss != "cross-entropy" && options.loss != "mse")
+    return graph.emitError("loss is '" + options.loss + "', accepted are cross-entropy and mse");
+  SmallVector<Output *> candidates;
+  for (Output &output : outputs)
+    if (output.tensor.isFloat() && output.tensor.batchAxis() == 0 &&
+        (options.lossOutput.empty() || output.name == options.lossOutput))
+      candidates.push_back(&output);
+  if (candidates.size() != 1) {
+    InFlightDiagnostic error =
+        graph.emitError("--loss needs one floating output with the batch on axis 0 (see --loss-output); there are ")
+        << candidates.size();
+    if (!candidates.empty()) {
+      error << ": ";
+      llvm::interleaveComma(candidates, error, [&](Output *output) { error << "'" << output->name << "'"; });
+    }
+    return error;
+  }
+  const Tensor &prediction = candidates.front()->tensor;
+  lossLocation = NameLoc::get(StringAttr::get(context, options.loss));
+  builder->startNode(lossLocation);
+  bool isCrossEntropy = options.loss == "cross-entropy";
+  OpBuilder attributes(context);
+  auto predictionType = cast<RankedTensorType>(builder->materialize(prediction).getType());
+  Type element = isCrossEntropy ? Type(attributes.getI64Type()) : prediction.type();
+  SmallVector<int64_t> shape(predictionType.getShape());
+  if (isCrossEntropy) {
+    if (shape.size() < 2)
+      return graph.emitError("output '" + candidates.front()->name + "' has shape " + toString(prediction.shape()) +
+                             ", expected classes along the last axis");
+    shape.pop_back();
+  }
+  RankedTensorType type = nn::getBatchType(shape, element, 0, prediction.shape()[0].factor);
+  std::string name = isCrossEntropy ? "labels" : "target";
+  for (unsigned i = 0; i < main.getNumArguments(); ++i)
+    if (main.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue() == name)
+      return graph.emitError("the model has an input '" + name + "' already: it cannot be added for the loss");
+  unsigned index = main.getNumArguments();
+  if (failed(main.insertArgument(index, type,
+                                 DictionaryAttr::get(context, attributes.getNamedAttr(
+                                                                  nn::kNameAttr, attributes.getStringAttr(name))),
+                                 lossLocation)))
+    return graph.emitError("cannot add an input for the loss");
+  Tensor wanted = builder->fromValue(main.getArgument(index), element);
+  auto allAxes = [](const Tensor &x) {
+    return x ? llvm::to_vector(llvm::seq<int64_t>(0, x.rank())) : SmallVector<int64_t>();
+  };
+  if (isCrossEntropy) {
+    Tensor losses = builder->crossEntropy(prediction, wanted, -100);
+    Tensor isIgnored = builder->compare(Compare::Equal, wanted, builder->scalarLike(wanted, -100));
+    Tensor count = builder->select(isIgnored, builder->scalarLike(losses, 0), builder->scalarLike(losses, 1));
+    loss = builder->divide(builder->reduce(Reduction::Sum, losses, allAxes(losses)),
+                           builder->reduce(Reduction::Sum, count, allAxes(count)));
+  } else {
+    Tensor difference = builder->subtract(prediction, wanted);
+    loss = builder->mean(builder->multiply(difference, difference), allAxes(difference));
+  }
+  if (!loss)
+    return graph.emitError("cannot append the loss: " + builder->takeError());
+  return success();
+}
+
+/// Whether a value is computed from inputs and constants alone.
+static bool dependsOnVariables(Value value, ModuleOp module) {
+  SmallVector<Value> worklist{value};
+  llvm::DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value current = worklist.pop_back_val();
+    if (!seen.insert(current).second)
+      continue;
+    Operation *op = current.getDefiningOp();
+    if (!op)
+      continue;
+    if (auto read = dyn_cast<nn::GetOp>(op)) {
+      auto variable = module.lookupSymbol<nn::VariableOp>(read.getVariable());
+      if (!variable || variable.getRole() != nn::Role::constant)
+        return true;
+    }
+    worklist.append(op->operand_begin(), op->operand_end());
+  }
+  return false;
+}
+
+LogicalResult Normalizer::emitLoss() {
+  if (!loss)
+    return success();
+  if (!isScalar(loss))
+    return emitError(lossLocation, "the loss has shape " + toString(loss.shape()) + ", expected a floating scalar");
+  builder->startNode(lossLocation);
+  Tensor sum = builder->toBatchSum(loss);
+  for (const Term &term : sum ? sum->terms : std::vector<Term>()) {
+    Value numerator = builder->materialize(builder->reshape(term.numerator, {}));
+    Value denominator;
+    if (term.denominator) {
+      Tensor divisor = builder->cast(builder->reshape(term.denominator, {}), term.numerator.type());
+      denominator = builder->materialize(divisor);
+      if (denominator && dependsOnVariables(denominator, module))
+        return emitError(lossLocation, "the loss is divided by a sum over samples that depends on parameters; a "
+                                       "denominator must depend on inputs alone");
+    }
+    if (!numerator || (term.denominator && !denominator))
+      break;
+    nn::LossOp::create(builder->getBuilder(), lossLocation, numerator, denominator, APFloat(term.scale),
+                       APFloat(term.count), term.constant);
+  }
+  std::string error = builder->takeError();
+  if (!error.empty())
+    return emitError(lossLocation, "the loss: " + error);
+  return success();
+}
+
+LogicalResult Normalizer::emitOutputs() {
+  SmallVector<Value> values;
+  SmallVector<std::string> names;
+  bool ok = true;
+  for (const Output &output : outputs) {
+    if (output.tensor.isBatchSum()) {
+      emitRemark(output.location, "output '" + output.name +
+                                      "' is a sum over the samples of the minibatch other than the loss: dropped");
+      continue;
+    }
+    builder->startNode(output.location);
+    Value value = builder->materialize(output.tensor);
+    if (!value) {
+      std::string error = builder->takeError();
+      if (output.tensor.isKnown()) {
+        emitRemark(output.location, "output '" + output.name + "' is dropped: " + error);
+        continue;
+      }
+      emitError(output.location, "output '" + output.name + "': " + error);
+      ok = false;
+      continue;
+    }
+    values.push_back(value);
+    names.push_back(output.name);
+  }
+  if (!ok)
+    return failure();
+  func::ReturnOp::create(builder->getBuilder(), main.getLoc(), values);
+  main.setFunctionType(FunctionType::get(context, main.getArgumentTypes(), ValueRange(values).getTypes()));
+  for (auto [index, name] : llvm::enumerate(names))
+    main.setResultAttr(index, nn::kNameAttr, StringAttr::get(context, name));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Finishing
+//===----------------------------------------------------------------------===//
+
+void harmony::normalize::eraseDeadOps(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+/// Variables whose value flows into a loss.
+static llvm::DenseSet<Attribute> findTrained(Block &body) {
+  llvm::DenseSet<Attribute> trained;
+  SmallVector<Value> worklist;
+  llvm::DenseSet<Operation *> seen;
+  for (auto loss : body.getOps<nn::LossOp>())
+    worklist.push_back(loss.getNumerator());
+  while (!worklist.empty()) {
+    Operation *op = worklist.pop_back_val().getDefiningOp();
+    if (!op || !seen.insert(op).second)
+      continue;
+    if (auto read = dyn_cast<nn::GetOp>(op))
+      trained.insert(read.getVariableAttr());
+    worklist.append(op->operand_begin(), op->operand_end());
+  }
+  return trained;
+}
+
+static Attribute getInitialValue(onnx::InitializerOp initializer, ModuleOp module) {
+  auto external = dyn_cast<onnx::ExternalAttr>(initializer.getValue());
+  RankedTensorType type = initializer.getTensorType();
+  if (!external) {
+    auto elements = dyn_cast<ElementsAttr>(initializer.getValue());
+    auto integer = dyn_cast<IntegerType>(type.getElementType());
+    if (auto dense = dyn_cast_or_null<DenseElementsAttr>(elements); dense && integer && !integer.isSignless())
+      return dense.bitcast(IntegerType::get(type.getContext(), integer.getWidth()));
+    return elements;
+  }
+  auto source = module->getAttrOfType<StringAttr>("onnx.source");
+  StringRef model = source ? source.getValue() : StringRef();
+  size_t folder = model.rfind('/');
+  std::string path = (folder == StringRef::npos ? StringRef() : model.take_front(folder + 1)).str();
+  return nn::FileAttr::get(type.getContext(), path + external.getFile().str(), external.getOffset(),
+                           external.getLength());
+}
+
+void Normalizer::createVariables() {
+  Block &body = main.getBody().front();
+  llvm::DenseSet<Attribute> read;
+  for (auto get : body.getOps<nn::GetOp>())
+    read.insert(get.getVariableAttr());
+  llvm::DenseSet<Attribute> trained = findTrained(body);
+  // Constants that nothing reads any more.
+  for (auto variable : llvm::make_early_inc_range(module.getOps<nn::VariableOp>()))
+    if (!read.contains(SymbolRefAttr::get(variable.getSymNameAttr())))
+      variable.erase();
+
+  SmallVector<std::pair<onnx::InitializerOp, RoleDecision>> created;
+  for (auto initializer : module.getOps<onnx::InitializerOp>()) {
+    auto symbol = SymbolRefAttr::get(initializer.getSymNameAttr());
+    RoleDecision decision = roles[symbol];
+    bool isUsed = read.contains(symbol) || usedByUpdates.contains(symbol);
+    if (decision.role == nn::Role::parameter && !trained.contains(symbol) && !usedByUpdates.contains(symbol)) {
+      initializer.emitWarning("parameter '" + initializer.getOnnxName() + "' does not reach the loss: it is " +
+                              (isUsed ? "not trained" : "dropped"));
+      decision = RoleDecision{nn::Role::frozen, "it does not reach the loss", false};
+    }
+    if (isUsed && !decision.isKnown)
+      created.push_back({initializer, decision});
+  }
+  // The initializers go first, so that their symbols are free.
+  OpBuilder moduleBuilder = OpBuilder::atBlockBegin(module.getBody());
+  for (auto &[initializer, decision] : created) {
+    RankedTensorType type = initializer.getTensorType();
+    if (auto integer = dyn_cast<IntegerType>(type.getElementType()); integer && !integer.isSignless())
+      type = RankedTensorType::get(type.getShape(), IntegerType::get(context, integer.getWidth()));
+    auto variable =
+        nn::VariableOp::create(moduleBuilder, initializer.getLoc(), initializer.getSymName(), type, decision.role,
+                               getInitialValue(initializer, module));
+    variable->setAttr("nn.reason", moduleBuilder.getStringAttr(decision.reason));
+    if (initializer.getOnnxName() != initializer.getSymName())
+      variable->setAttr("source_name", moduleBuilder.getStringAttr(initializer.getOnnxName()));
+  }
+}
+
+/// Notes on integer inputs what values the loader has to check for.
+void Normalizer::annotateIndices() {
+  struct Range {
+    int64_t low = std::numeric_limits<int64_t>::min(), high = std::numeric_limits<int64_t>::max();
+    std::optional<int64_t> ignored;
+    bool isUsed = false, everyUseIgnores = true;
+  };
+  llvm::DenseMap<BlockArgument, Range> ranges;
+  auto note = [&](Value indices, int64_t high, std::optional<int64_t> ignored) {
+    BlockArgument argument = getInput(indices);
+    if (!argument)
+      return;
+    Range &range = ranges[argument];
+    range.low = std::max<int64_t>(range.low, 0);
+    range.high = std::min(range.high, high);
+    range.everyUseIgnores &= ignored && (!range.isUsed || range.ignored == ignored);
+    range.ignored = ignored;
+    range.isUsed = true;
+  };
+  for (Operation &op : main.getBody().front()) {
+    if (auto gather = dyn_cast<nn::GatherOp>(op))
+      note(gather.getIndices(), cast<RankedTensorType>(gather.getOperand().getType()).getDimSize(gather.getAxis()),
+           std::nullopt);
+    if (auto entropy = dyn_cast<nn::CrossEntropyOp>(op))
+      note(entropy.getLabels(), cast<RankedTensorType>(entropy.getLogits().getType()).getShape().back(),
+           entropy.getIgnoreIndex() ? std::optional<int64_t>(*entropy.getIgnoreIndex()) : std::nullopt);
+  }
+  Builder attributes(context);
+  for (auto &[argument, range] : ranges) {
+    main.setArgAttr(argument.getArgNumber(), "nn.index_range", attributes.getI64ArrayAttr({range.low, range.high}));
+    if (range.everyUseIgnores)
+      main.setArgAttr(argument.getArgNumber(), "nn.ignored", attributes.getI64IntegerAttr(*range.ignored));
+  }
+}

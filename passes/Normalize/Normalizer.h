@@ -1,0 +1,74 @@
+//===- Normalizer.h - From a model to nn ------------------------*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PASSES_NORMALIZE_NORMALIZER_H
+#define PASSES_NORMALIZE_NORMALIZER_H
+
+#include "passes/Normalize/Model.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace harmony::normalize {
+
+/// Turns a module of the onnx dialect into one of nn, in place.
+class Normalizer {
+public:
+  Normalizer(mlir::ModuleOp module, const NormalizeOptions &options);
+  mlir::LogicalResult run();
+
+private:
+  struct Output {
+    std::string name;
+    Tensor tensor;
+    mlir::Location location;
+  };
+
+  mlir::LogicalResult findGraph();
+  mlir::LogicalResult bindInputs();
+  mlir::LogicalResult decideRoles();
+  mlir::LogicalResult convertForward();
+  Tensor bindInitializer(GraphConverter &converter, onnx::InitialValueOp op);
+  mlir::LogicalResult findLoss();
+  mlir::LogicalResult appendLoss();
+  mlir::LogicalResult emitLoss();
+  mlir::LogicalResult emitOutputs();
+  mlir::LogicalResult convertUpdates();
+  void annotateIndices();
+  void createVariables();
+
+  // The update part of a training graph: see TrainingGraph.cpp.
+  friend class UpdateConverter;
+
+  mlir::ModuleOp module;
+  const NormalizeOptions &options;
+  mlir::MLIRContext *context;
+  onnx::GraphOp graph;
+  onnx::TrainingOp training;
+  onnx::GradientOp gradient;
+  onnx::FileMap files;
+  RoleRules rules;
+  llvm::DenseMap<mlir::Attribute, RoleDecision> roles; ///< by initializer symbol
+  llvm::StringMap<onnx::InitializerOp> initializers;
+  mlir::func::FuncOp main;
+  std::unique_ptr<TensorBuilder> builder;
+  std::unique_ptr<GraphConverter> converter;
+  std::vector<Output> outputs;
+  Tensor loss;
+  mlir::Location lossLocation;
+  /// Variables that the update part uses.
+  llvm::DenseSet<mlir::Attribute> usedByUpdates;
+};
+
+/// Removes pure operations without uses.
+void eraseDeadOps(mlir::Block &block);
+
+/// Replaces 0.5 x (1 + erf(x / sqrt 2)) and its tanh approximation by nn.gelu.
+void fuseGelu(mlir::Block &block);
+
+} // namespace harmony::normalize
+
+#endif // PASSES_NORMALIZE_NORMALIZER_H
