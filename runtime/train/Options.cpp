@@ -31,6 +31,14 @@ unsigned usableProcessors() {
   throw Error(ExitCode::Usage, what + "; --help lists the flags");
 }
 
+/// Validators that say nothing in --help: the ranges are wide and the texts name the words.
+template <typename T> CLI::Validator inRange(T low, T high) {
+  return CLI::Range(low, high).description("");
+}
+CLI::Validator oneOf(std::vector<std::string> words) {
+  return CLI::IsMember(std::move(words)).description("");
+}
+
 /// Flags that only some optimizers read.
 struct HyperparameterFlag {
   const char *flag;
@@ -113,10 +121,10 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob, O
   group->add_flag("--synthetic", o.synthetic, "random data instead of --data");
   auto *steps = group->add_option("--steps", o.steps, "steps to train; 0 trains nothing")
                     ->type_name("N")
-                    ->check(CLI::Range(int64_t(0), int64_t(1) << 60));
+                    ->check(inRange(int64_t(0), int64_t(1) << 60));
   group->add_option("--epochs", o.epochs, "passes over the data")
       ->type_name("N")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
+      ->check(inRange(int64_t(1), int64_t(1) << 40))
       ->capture_default_str()
       ->excludes(steps);
   group->add_option("--seed", o.seed, "of the order of samples")->type_name("S")->capture_default_str();
@@ -126,14 +134,15 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob, O
   for (const HyperparameterFlag &flag : hyperparameterFlags)
     group->add_option(flag.flag, o.hyperparameters.*flag.value, flag.help)
         ->type_name("X")
-        ->capture_default_str();
+        ->capture_default_str()
+        ->group(flag.optimizers >> optimizer & 1 ? "Options" : "");
   group->add_option("--lr-schedule", schedule, "constant, linear or cosine")
       ->type_name("NAME")
-      ->check(CLI::IsMember({"constant", "linear", "cosine"}))
+      ->check(oneOf({"constant", "linear", "cosine"}))
       ->capture_default_str();
   group->add_option("--warmup", o.hyperparameters.warmup, "steps over which the rate rises")
       ->type_name("N")
-      ->check(CLI::Range(int64_t(0), int64_t(1) << 60))
+      ->check(inRange(int64_t(0), int64_t(1) << 60))
       ->capture_default_str();
 
   group = app.add_option_group("Files");
@@ -147,7 +156,7 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob, O
   group = app.add_option_group("Evaluation");
   group->add_option("--eval-every", o.evaluateEvery, "evaluate on --val every N steps (and at the end)")
       ->type_name("N")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 60));
+      ->check(inRange(int64_t(1), int64_t(1) << 60));
   group->add_flag("--eval-only", o.evaluateOnly, "evaluate the initial weights and stop");
   group->add_option("--metric", metric, "accuracy:OUTPUT,LABELS")->type_name("METRIC");
   group->add_option("--outputs", o.outputs, "outputs for all of --val, as safetensors")
@@ -156,7 +165,7 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob, O
   group = app.add_option_group("Execution");
   group->add_option("--threads", o.threads, "over all devices")
       ->type_name("N")
-      ->check(CLI::Range(1u, maximalThreads))
+      ->check(inRange(1u, maximalThreads))
       ->capture_default_str();
   group->add_flag("--time-report", o.timeReport, "seconds by kernel family, at the end");
   group->add_flag("--dry-run", o.dryRun, "check everything, train nothing");
@@ -164,7 +173,7 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob, O
   group->add_flag("--version", o.version, "print what this executable is and stop");
 
   group = app.add_option_group("");
-  group->add_option("--chunk", o.chunk, "")->check(CLI::Range(int64_t(1), int64_t(1) << 40))->group("");
+  group->add_option("--chunk", o.chunk, "")->check(inRange(int64_t(1), int64_t(1) << 40))->group("");
   group->add_flag("--poison", o.poison, "")->group("");
   group->add_flag("--paranoid", o.paranoid, "")->group("");
   group->add_flag("--count-allocations", o.countAllocations, "")->group("");

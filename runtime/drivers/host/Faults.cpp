@@ -9,6 +9,7 @@
 
 #include "runtime/hal/Error.h"
 
+#include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
@@ -34,6 +35,10 @@ void printHexadecimal(uintptr_t value) {
 }
 
 void reportFault(int number, siginfo_t *info, void *) {
+  // One report: workers that run the same kernel fault together.
+  static std::atomic_flag reporting = ATOMIC_FLAG_INIT;
+  while (reporting.test_and_set())
+    pause();
   const char *what = number == SIGSEGV || number == SIGBUS ? "invalid memory access at "
                      : number == SIGFPE                    ? "arithmetic fault at "
                                                            : "illegal instruction at ";
@@ -55,7 +60,7 @@ void installFaultHandlers() {
 #ifndef HARMONY_SANITIZED
   struct sigaction action = {};
   action.sa_sigaction = reportFault;
-  action.sa_flags = SA_SIGINFO | SA_RESETHAND;
+  action.sa_flags = SA_SIGINFO;
   for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL})
     sigaction(number, &action, nullptr);
 #endif
