@@ -83,6 +83,17 @@ Tensor TensorBuilder::elementwise(ArrayRef<Tensor> operands, Type resultType, Fo
       return expand(known(resultType, joined, std::move(elements)), full);
   }
 
+  for (const Tensor &base : bases) {
+    std::string reason = base->unusable;
+    if (base->content && !llvm::all_of(*base->content, [](const Element &e) { return e.isConstant(); }))
+      reason = "its elements depend on the number of samples of the minibatch or on a sample's position in it, which "
+               "is not the same for every microbatch";
+    if (reason.empty())
+      continue;
+    Tensor result = withValue(resultType, full, Value());
+    result->unusable = reason;
+    return result;
+  }
   SmallVector<Value> values;
   for (const Tensor &base : bases) {
     values.push_back(materializeAs(base, joined));

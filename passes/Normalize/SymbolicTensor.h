@@ -132,6 +132,9 @@ struct TensorData {
   Tensor base;
   /// Set where this is a sum over samples; there is neither content nor value then.
   std::vector<Term> terms;
+  /// Set where only the shape is known: why the elements cannot be computed. Exporters
+  /// write such tensors to take their shape.
+  std::string unusable;
   /// Set where this is the logarithm of the softmax over axis 1: its argument, that
   /// axis moved to the end.
   Tensor logits;

@@ -194,6 +194,10 @@ Value TensorBuilder::materializeAs(const Tensor &tensor, ArrayRef<Extent> shape)
   }
   if (tensor->base)
     return materializeAs(tensor->base, shape);
+  if (!tensor->unusable.empty()) {
+    fail(tensor->unusable);
+    return Value();
+  }
 
   int64_t offset = static_cast<int64_t>(shape.size()) - tensor.rank();
   RankedTensorType target = getType(shape, tensor.type());
@@ -588,6 +592,26 @@ Tensor TensorBuilder::iota(Type type, ArrayRef<Extent> shape, int64_t axis) {
   return withValue(type, shape, emit<nn::IotaOp>(getType(shape, type), axis));
 }
 
+/// x[k n + j] along a batch axis of extent k N, 0 <= j < k, in row n of the indices:
+/// every sample reads what is its own. Nothing where the indices are others.
+std::optional<Tensor> TensorBuilder::gatherOwnSample(const Tensor &x, const Tensor &indices) {
+  int64_t k = x.shape()[0].factor;
+  if (!indices.isKnown() || indices.batchAxis() != 0 ||
+      !llvm::all_of(indices.elements(), [&](const Element &element) {
+        return element.sample == k && element.batch == 0 && element.integer >= 0 && element.integer < k;
+      }))
+    return std::nullopt;
+  std::vector<Element> positions;
+  for (const Element &element : indices.elements())
+    positions.push_back(Element{element.integer});
+  Shape rows{Extent{0, 1}, Extent{k, 0}}, at(indices.shape()), result(indices.shape());
+  ArrayRef<Extent> inner = x.shape().drop_front();
+  rows.append(inner.begin(), inner.end());
+  result.append(inner.begin(), inner.end());
+  at[0] = Extent{at[0].factor, 0};
+  return reshape(gather(reshape(x, rows), known(indices.type(), at, std::move(positions)), 1), result);
+}
+
 Tensor TensorBuilder::gather(const Tensor &x, const Tensor &indices, int64_t axis, int64_t batchDims) {
   if (!x || !indices)
     return Tensor();
@@ -595,9 +619,13 @@ Tensor TensorBuilder::gather(const Tensor &x, const Tensor &indices, int64_t axi
     return refuseBatchSum(x, "is gathered from");
   if (axis < batchDims || axis >= x.rank() || batchDims > indices.rank())
     return fail("axis " + Twine(axis) + " is outside of " + toString(x.shape()));
-  if (x.shape()[axis].isBatch())
+  if (x.shape()[axis].isBatch()) {
+    if (batchDims == 0 && axis == 0)
+      if (std::optional<Tensor> own = gatherOwnSample(x, indices))
+        return *own;
     return fail("selects samples along the batch axis " + Twine(axis) + " of " + toString(x.shape()) +
                 ": this combines samples");
+  }
   int64_t extent = x.shape()[axis].size;
   Shape shape(x.shape().take_front(axis));
   ArrayRef<Extent> own = indices.shape().drop_front(batchDims);

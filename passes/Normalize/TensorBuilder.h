@@ -141,6 +141,7 @@ private:
   Tensor linearOnSum(Binary kind, const Tensor &a, const Tensor &b);
   Tensor scaleSum(const Tensor &sum, const Element &factor, bool isReal, bool invert);
   Tensor mapSum(const Tensor &sum, llvm::function_ref<Tensor(Tensor)> map);
+  std::optional<Tensor> gatherOwnSample(const Tensor &x, const Tensor &indices);
   Shape reshapeTarget(const Tensor &x, llvm::ArrayRef<Extent> shape);
 
   mlir::ModuleOp module;
