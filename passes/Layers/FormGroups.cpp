@@ -23,11 +23,22 @@ using namespace harmony;
 
 namespace {
 
-/// Repeated in every group that reads them rather than stored.
-bool isLeaf(Operation *op) { return isa<arith::ConstantOp, nn::BroadcastOp, nn::IotaOp>(op); }
-
 bool isPointwise(Operation *op) {
   return op->hasTrait<OpTrait::Elementwise>() || isa<arith::SelectOp>(op);
+}
+
+/// Repeated in every group that reads it rather than stored: constants, broadcasts, iotas, and
+/// cheap pointwise work on nothing but these and arguments (masks made of labels).
+bool isLeaf(Operation *op) {
+  if (isa<arith::ConstantOp, nn::BroadcastOp, nn::IotaOp>(op))
+    return true;
+  if (!isPointwise(op) || isa<math::MathDialect>(op->getDialect()) || isa<arith::DivFOp>(op))
+    return false;
+  return llvm::all_of(op->getOperands(), [](Value operand) {
+    // Floating arguments are activations: what is made of them is stored.
+    Operation *producer = operand.getDefiningOp();
+    return producer ? isLeaf(producer) : !isa<FloatType>(cast<RankedTensorType>(operand.getType()).getElementType());
+  });
 }
 
 /// Ops that stay outside of groups: library calls, views, and what moves data.
@@ -199,13 +210,14 @@ private:
       materialise(operand.get(), builder, mapping);
       operand.set(mapping.lookup(operand.get()));
     }
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front().without_terminator())))
-      if (op.use_empty())
-        op.erase();
+    auto ops = llvm::map_to_vector(function.front().without_terminator(), [](Operation &op) { return &op; });
+    for (Operation *op : llvm::reverse(ops))
+      if (op->use_empty())
+        op->erase();
   }
 
-  /// A leaf that something outside of any group reads: a constant stays one, others become a
-  /// group of their own.
+  /// A leaf that is read where it cannot be repeated: a constant stays one, others become a group
+  /// of their own.
   void materialise(Value value, OpBuilder &builder, IRMapping &mapping) {
     if (mapping.contains(value))
       return;
@@ -225,9 +237,19 @@ private:
     Operation *op = value.getDefiningOp();
     if (!op || !isLeaf(op) || group.ops.contains(op) || ops.contains(op))
       return;
+    if (isPointwise(op) && !fits(Shape(value.getType()), group))
+      return;
     for (Value operand : op->getOperands())
       collectLeaves(operand, group, ops);
     ops.insert(op);
+  }
+
+  /// Whether pointwise work of a shape can be part of the group: over the domain, or one value a row.
+  static bool fits(const Shape &shape, const Group &group) {
+    for (int64_t dropped = 0; dropped <= group.domain.rank(); ++dropped)
+      if (shape == group.domain.drop(dropped))
+        return dropped == 0 || group.row == 0 || dropped == group.row;
+    return false;
   }
 
   void emitGroup(const Group &group, OpBuilder &builder, IRMapping &mapping) {
@@ -251,10 +273,11 @@ private:
         if (outputs.contains(result) || llvm::any_of(result.getUsers(), [&](Operation *user) { return isOutside(user, group); }))
           results.push_back(result);
     }
-    // A row vector that is stored as it is read: the group's own leaf.
     SmallVector<Value> mappedOperands;
-    for (Value operand : operands)
+    for (Value operand : operands) {
+      materialise(operand, builder, mapping);
       mappedOperands.push_back(mapping.lookup(operand));
+    }
     auto op = nn::GroupOp::create(builder, builder.getFusedLoc(locs), TypeRange(ValueRange(results)), mappedOperands);
     Block *body = &op.getBody().emplaceBlock();
     IRMapping inner;

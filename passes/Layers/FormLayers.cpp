@@ -7,6 +7,7 @@
 
 #include "passes/Layers/Passes.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/MapVector.h"
@@ -44,6 +45,13 @@ int64_t bytesPerSample(Value value) {
   if (nn::BatchAttr batch = nn::getBatch(type))
     bytes *= batch.getFactor();
   return bytes;
+}
+
+void eraseDeadOps(func::FuncOp function) {
+  auto ops = llvm::map_to_vector(function.front().without_terminator(), [](Operation &op) { return &op; });
+  for (Operation *op : llvm::reverse(ops))
+    if (op->use_empty() && isPure(op))
+      op->erase();
 }
 
 /// The chain of one function and where to cut it.
@@ -148,8 +156,8 @@ private:
 /// Replaces the body of one function by calls of layer functions.
 class LayerBuilder {
 public:
-  LayerBuilder(func::FuncOp function, llvm::StringMap<func::FuncOp> &known, SymbolTable &symbols)
-      : function(function), chain(function), known(known), symbols(symbols) {}
+  LayerBuilder(func::FuncOp function, llvm::StringMap<func::FuncOp> &known, SymbolTable &symbols, bool trains)
+      : function(function), chain(function), known(known), symbols(symbols), trains(trains) {}
 
   /// Returns the number of layers.
   size_t run() {
@@ -275,6 +283,11 @@ private:
       layer.erase();
       return entry;
     }
+    // Layers of the evaluation alone have no backward.
+    if (!trains) {
+      layer.removeArgAttrsAttr();
+      layer.removeResAttrsAttr();
+    }
     layer.setName(("layer_" + Twine(known.size() - 1)).str());
     symbols.insert(layer);
     return entry = layer;
@@ -315,15 +328,14 @@ private:
     }
     for (OpOperand &operand : terminator->getOpOperands())
       operand.set(mapped.lookupOrDefault(operand.get()));
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front().without_terminator())))
-      if (op.use_empty() && isPure(&op))
-        op.erase();
+    eraseDeadOps(function);
   }
 
   func::FuncOp function;
   Chain chain;
   llvm::StringMap<func::FuncOp> &known;
   SymbolTable &symbols;
+  bool trains;
   IRMapping mapped;
   DenseMap<StringAttr, Value> reads;          ///< first read of each variable
   llvm::MapVector<Value, Value> sameRead;     ///< other reads, to the first
@@ -338,6 +350,7 @@ struct FormLayers : harmony::impl::FormLayersPassBase<FormLayers> {
       module.emitError("no function @main: the module is not a normalised model");
       return signalPassFailure();
     }
+    outlineConstants(main, symbols);
     auto evaluate = cast<func::FuncOp>(main->clone());
     evaluate.setName(kEvaluateName);
     symbols.insert(evaluate, std::next(Block::iterator(main)));
@@ -349,11 +362,28 @@ struct FormLayers : harmony::impl::FormLayersPassBase<FormLayers> {
     llvm::StringMap<func::FuncOp> known;
     // A forward-only model has no training forward.
     if (trains)
-      layerCount += LayerBuilder(main, known, symbols).run();
+      layerCount += LayerBuilder(main, known, symbols, /*trains=*/true).run();
     else
       main.erase();
-    LayerBuilder(evaluate, known, symbols).run();
+    LayerBuilder(evaluate, known, symbols, /*trains=*/false).run();
     functionCount += known.size();
+  }
+
+  /// Tables become variables: a kernel reads them from memory like everything else.
+  static void outlineConstants(func::FuncOp main, SymbolTable &symbols) {
+    for (auto constant : llvm::make_early_inc_range(main.getOps<arith::ConstantOp>())) {
+      auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
+      if (!elements || elements.isSplat())
+        continue;
+      OpBuilder builder(main);
+      auto type = cast<RankedTensorType>(elements.getType());
+      auto variable = nn::VariableOp::create(builder, constant.getLoc(), "constant", type, nn::Role::constant, elements);
+      symbols.insert(variable, Block::iterator(main));
+      builder.setInsertionPoint(constant);
+      auto get = nn::GetOp::create(builder, constant.getLoc(), type, variable.getSymName());
+      constant.replaceAllUsesWith(get.getResult());
+      constant.erase();
+    }
   }
 
   /// The training forward computes the loss alone.
@@ -361,9 +391,7 @@ struct FormLayers : harmony::impl::FormLayersPassBase<FormLayers> {
     main.front().getTerminator()->setOperands({});
     main.setType(FunctionType::get(main.getContext(), main.getArgumentTypes(), {}));
     main.removeResAttrsAttr();
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(main.front().without_terminator())))
-      if (op.use_empty() && isPure(&op))
-        op.erase();
+    eraseDeadOps(main);
   }
 
   /// @prologue: the inputs to the denominators that depend on them, in the order of the terms.
@@ -381,9 +409,7 @@ struct FormLayers : harmony::impl::FormLayersPassBase<FormLayers> {
     }
     prologue.front().getTerminator()->setOperands(denominators);
     prologue.setType(FunctionType::get(main.getContext(), main.getArgumentTypes(), types));
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(prologue.front().without_terminator())))
-      if (op.use_empty() && isPure(&op))
-        op.erase();
+    eraseDeadOps(prologue);
     symbols.insert(prologue, std::next(Block::iterator(main)));
   }
 };

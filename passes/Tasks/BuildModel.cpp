@@ -219,6 +219,11 @@ private:
     return saved ? saved.getInt() : 0;
   }
 
+  static SmallVector<RankedTensorType> savedTypes(func::FuncOp function) {
+    return llvm::map_to_vector(function.getResultTypes().take_back(savedCount(function)),
+                               [](Type type) { return cast<RankedTensorType>(type); });
+  }
+
   LogicalResult addOutputs(func::FuncOp chain) {
     for (auto [index, operand] : llvm::enumerate(chain.front().getTerminator()->getOperands())) {
       auto value = values.find(operand);
@@ -275,6 +280,7 @@ private:
       task.argumentIndices.push_back(i);
     }
     int64_t results = binding.results.size();
+    task.savedTypes = savedTypes(function);
     for (int64_t i = 0; i < function.getNumResults(); ++i) {
       bool saved = i >= results;
       bool accumulator = !saved && binding.results[i].scalar >= 0;
@@ -319,6 +325,7 @@ private:
     if (module.lookupSymbol(task.name))
       return success();
     task.microbatch = u;
+    task.savedTypes = savedTypes(symbols.lookup<func::FuncOp>(binding.function));
     for (unsigned i = 0; i < backward.getNumArguments(); ++i) {
       struct {
         StringRef name;

@@ -103,7 +103,7 @@ private:
     for (auto [index, argument] : llvm::enumerate(function.getArguments())) {
       int64_t bytes = tensorBytes(typeOf(argument));
       int buffer = options.argumentKinds[index] == schedule::SlotKind::saved
-                       ? addSaved(bytes)
+                       ? addSaved(options.argumentIndices[index])
                        : addBuffer(addSlot(options.argumentKinds[index], options.argumentIndices[index], bytes), bytes);
       views[argument] = View::contiguous(buffer, typeOf(argument).getShape());
     }
@@ -113,7 +113,7 @@ private:
       if (options.discard[index])
         resultBuffers.push_back(addWorkspace(bytes));
       else if (options.resultKinds[index] == schedule::SlotKind::saved)
-        resultBuffers.push_back(addSaved(bytes));
+        resultBuffers.push_back(addSaved(options.resultIndices[index]));
       else
         resultBuffers.push_back(addBuffer(addSlot(options.resultKinds[index], options.resultIndices[index], bytes), bytes));
     }
@@ -135,13 +135,18 @@ private:
 
   int addWorkspace(int64_t bytes) { return addBuffer(-1, bytes); }
 
-  /// The next value of the saved block.
-  int addSaved(int64_t bytes) {
-    int slot = addSlot(schedule::SlotKind::saved, 0, 0);
-    int buffer = addBuffer(slot, bytes);
-    buffers[buffer].offset = slots[slot].bytes;
-    slots[slot].bytes = align(slots[slot].bytes + bytes);
-    cost.saved = slots[slot].bytes;
+  /// Saved value `index` in the saved block.
+  int addSaved(int64_t index) {
+    int64_t offset = 0, total = 0;
+    for (auto [position, type] : llvm::enumerate(options.savedTypes)) {
+      if (static_cast<int64_t>(position) == index)
+        offset = total;
+      total += align(tensorBytes(nn::instantiate(type, options.microbatch)));
+    }
+    cost.saved = total;
+    int64_t bytes = tensorBytes(nn::instantiate(options.savedTypes[index], options.microbatch));
+    int buffer = addBuffer(addSlot(schedule::SlotKind::saved, 0, total), bytes);
+    buffers[buffer].offset = offset;
     return buffer;
   }
 
@@ -406,13 +411,13 @@ private:
         switch (argument.kind) {
         case codegen::Argument::Operand: {
           Value operand = spec.op->getOperand(argument.index);
-          bool written = llvm::is_contained(spec.inPlace, static_cast<int>(argument.index));
-          touch(launch, views[operand], operand.getType(), written ? schedule::Access::ReadWrite : schedule::Access::Read);
+          touch(launch, views[operand], operand.getType(), schedule::Access::Read);
           break;
         }
         case codegen::Argument::Result:
           touch(launch, results[argument.index], spec.op->getResult(argument.index).getType(),
-                spec.accumulate[argument.index] ? schedule::Access::ReadWrite : schedule::Access::Write);
+                spec.accumulate[argument.index] || spec.inPlace[argument.index] >= 0 ? schedule::Access::ReadWrite
+                                                                                     : schedule::Access::Write);
           break;
         case codegen::Argument::Temporary: {
           int buffer = temporaries[argument.index];

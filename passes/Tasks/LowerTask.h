@@ -19,10 +19,12 @@ struct TaskOptions {
   std::string name;
   int64_t microbatch = 1;
 
-  /// The slots that stand for the function's arguments and results, by index. A saved
-  /// value lies in the task's one saved block, behind those listed before it.
+  /// The slots that stand for the function's arguments and results, by index. Saved value j
+  /// lies in the task's one saved block, behind those before it.
   llvm::SmallVector<schedule::SlotKind> argumentKinds, resultKinds;
   llvm::SmallVector<int64_t> argumentIndices, resultIndices;
+
+  llvm::SmallVector<mlir::RankedTensorType> savedTypes; ///< of all saved values of the forward
 
   llvm::SmallVector<bool> accumulate; ///< by result: added to what the slot holds
   llvm::SmallVector<bool> discard;    ///< by result: goes to the workspace

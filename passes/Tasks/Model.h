@@ -76,9 +76,9 @@ std::string backwardTaskName(const std::string &function, int64_t microbatch,
 std::string updateTaskName(const std::string &function, int uses);
 /// Once per step on the host: denominators and seeds of the loss from the batch inputs
 /// (argument i: graph input i; result 2k: denominator of term k, result 2k+1: its seed).
-inline const char *prologueTaskName() { return "prologue"; }
+inline const char *prologueTaskName() { return "host.prologue"; }
 /// nn.step_scalars: argument i: reads[i], result j: writes[j]; absent if the module has none.
-inline const char *stepScalarsTaskName() { return "step_scalars"; }
+inline const char *stepScalarsTaskName() { return "host.step_scalars"; }
 
 } // namespace harmony
 

@@ -15,6 +15,7 @@
 #include "passes/Normalize/Passes.h"
 #include "passes/Pipelines.h"
 #include "passes/Schedule/Passes.h"
+#include "passes/Tasks/Passes.h"
 
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -35,6 +36,7 @@ int main(int argc, char **argv) {
   harmony::registerNormalizePasses();
   harmony::registerLayersPasses();
   harmony::registerAutodiffPasses();
+  harmony::registerTasksPasses();
   harmony::registerSchedulePasses();
   harmony::registerMemoryPasses();
   harmony::registerCodegenPasses();

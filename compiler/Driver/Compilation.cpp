@@ -1,0 +1,288 @@
+//===- Compilation.cpp - The stages of one compilation --------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Driver/Compilation.h"
+
+#include "compiler/Driver/Executable.h"
+#include "compiler/Import/Import.h"
+#include "compiler/Target/Program/Program.h"
+#include "dialects/Harmony/Harmony.h"
+#include "dialects/NN/NN.h"
+#include "passes/Layers/Passes.h"
+#include "passes/Memory/Memory.h"
+#include "passes/Pipelines.h"
+#include "passes/Schedule/Schedule.h"
+#include "passes/Tasks/BuildModel.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SHA256.h"
+
+using namespace mlir;
+using namespace harmony;
+
+Compilation::Compilation(const CompilerOptions &options, MLIRContext &context)
+    : options(options), context(context), training(!options.forward) {
+  target = HostTarget::detect();
+  if (options.target == "host:avx2")
+    target.isa = HM_ISA_AVX2;
+  if (options.target == "host:avx512")
+    target.isa = HM_ISA_AVX512;
+}
+
+int Compilation::error(const std::string &message, int exitCode) const {
+  llvm::errs() << "harmonyc: error: " << message << '\n';
+  return exitCode;
+}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+int Compilation::run(const std::string &name, llvm::function_ref<int()> stage) {
+  auto begin = std::chrono::steady_clock::now();
+  int exitCode = stage();
+  times.emplace_back(name, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  if (exitCode == kDone && !options.dumpStages.empty()) {
+    llvm::SmallString<128> path(options.dumpStages);
+    std::error_code failure = llvm::sys::fs::create_directories(path);
+    llvm::sys::path::append(path, std::to_string(++stages) + "-" + name + ".mlir");
+    if (!failure) {
+      llvm::raw_fd_ostream file(path, failure);
+      module->print(file);
+    }
+    if (failure)
+      return error(std::string(path) + ": " + failure.message());
+  }
+  return exitCode;
+}
+
+void Compilation::printTimes() const {
+  for (const auto &[name, seconds] : times)
+    llvm::errs() << llvm::format("%10.3f s  ", seconds) << name << '\n';
+}
+
+int Compilation::runPasses(llvm::function_ref<void(OpPassManager &)> build) {
+  PassManager passes(&context);
+  build(passes);
+  return succeeded(passes.run(*module)) ? kDone : kRefused;
+}
+
+int Compilation::import() {
+  module = importModel(options.model, context);
+  return module ? kDone : kRefused;
+}
+
+int Compilation::normalize() {
+  PipelineOptions pipeline;
+  pipeline.normalize.dims = options.dims;
+  pipeline.normalize.loss = options.loss;
+  pipeline.normalize.lossOutput = options.lossOutput;
+  pipeline.normalize.trainable = options.trainable;
+  pipeline.normalize.freeze = options.freeze;
+  pipeline.normalize.forward = options.forward;
+  if (!options.optimizer.empty())
+    pipeline.optimizer = options.optimizer;
+  if (int exitCode = runPasses([&](OpPassManager &passes) { buildNormalizeStage(passes, pipeline); }))
+    return exitCode;
+  // The graph's own optimizer has no scalar that the runtime writes.
+  ownOptimizer = llvm::none_of(module->getOps<nn::VariableOp>(), [](nn::VariableOp variable) {
+    return variable.getRole() == nn::Role::scalar && variable->hasAttr("nn.scalar_kind");
+  });
+  if (training && ownOptimizer && !options.optimizer.empty())
+    return error("--optimizer " + options.optimizer + ": the model brings its own optimizer");
+  return findBatch();
+}
+
+int Compilation::findBatch() {
+  auto fixed = (*module)->getAttrOfType<IntegerAttr>("nn.batch_size");
+  if (fixed && options.batch && fixed.getInt() != *options.batch)
+    return error("--batch " + std::to_string(*options.batch) + ": the model is exported for " +
+                 std::to_string(fixed.getInt()) + " samples; export it with a dynamic first axis to change that");
+  if (!fixed && !options.batch)
+    return error("--batch is needed: the model leaves the number of samples open", kUsage);
+  batch = fixed ? fixed.getInt() : *options.batch;
+  if (options.microbatch && batch % *options.microbatch != 0)
+    return error("--microbatch " + std::to_string(*options.microbatch) + " does not divide the batch of " + std::to_string(batch), kUsage);
+  return kDone;
+}
+
+int Compilation::layers() { return runPasses(buildLayersStage); }
+
+int Compilation::differentiate() { return runPasses(buildDifferentiateStage); }
+
+int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining) {
+  ModelOptions build;
+  build.training = forTraining;
+  build.batch = batch;
+  build.microbatch = options.microbatch;
+  build.splittable = !(*module)->hasAttr("nn.unsplittable");
+  std::string message;
+  planner::Machine machine = loadMachine(options, message);
+  if (!message.empty())
+    return error(message);
+  build.rates.flopsPerSecond = machine.devices[0].flopsPerSecond;
+  build.rates.bytesPerSecond = build.rates.updateBytesPerSecond = machine.devices[0].bytesPerSecond;
+  FailureOr<Model> built = buildModel(*module, *kernels, build);
+  if (failed(built))
+    return kRefused;
+  model = std::move(*built);
+  outcome = planProblem(model.problem, machine, options, trainingState);
+  return outcome.exitCode;
+}
+
+int Compilation::plan() {
+  kernels = ModuleOp::create(UnknownLoc::get(&context));
+  for (auto variable : module->getOps<nn::VariableOp>()) {
+    auto type = cast<RankedTensorType>(variable.getType());
+    int64_t bytes = type.getNumElements() * std::max<int64_t>(type.getElementTypeBitWidth() / 8, 1);
+    if (variable.getRole() == nn::Role::parameter)
+      trainingState += 2 * bytes;
+    else if (variable.getRole() == nn::Role::optimizer || variable.getRole() == nn::Role::state)
+      trainingState += bytes;
+  }
+  if (training)
+    if (int exitCode = planOne(trainingModel, trainingPlan, /*forTraining=*/true))
+      return exitCode == kRefused && trainingPlan.message.empty() ? exitCode : error(trainingPlan.message, exitCode);
+  if (int exitCode = planOne(evaluationModel, evaluationPlan, /*forTraining=*/false))
+    return exitCode == kRefused && evaluationPlan.message.empty() ? exitCode : error("evaluation: " + evaluationPlan.message, exitCode);
+  numericsKey = makeNumericsKey();
+  return kDone;
+}
+
+int Compilation::schedule() {
+  addDevices(*module, training ? trainingPlan.machine : evaluationPlan.machine);
+  if (training && failed(schedulePlan(*module, trainingModel, trainingPlan.planned.plan, schedule::ProgramKind::step)))
+    return kInternalError;
+  if (failed(schedulePlan(*module, evaluationModel, evaluationPlan.planned.plan, schedule::ProgramKind::evaluate)))
+    return kInternalError;
+  removeUnusedTasks();
+  return kDone;
+}
+
+void Compilation::removeUnusedTasks() {
+  llvm::StringSet<> tasks, launched;
+  module->walk([&](Operation *op) {
+    if (auto run = dyn_cast<schedule::RunOp>(op))
+      tasks.insert(run.getTask());
+    if (auto update = dyn_cast<schedule::UpdateOp>(op))
+      tasks.insert(update.getTask());
+  });
+  for (auto task : llvm::make_early_inc_range(module->getOps<schedule::TaskOp>())) {
+    if (!tasks.contains(task.getSymName())) {
+      task.erase();
+      continue;
+    }
+    task.walk([&](schedule::LaunchOp launch) { launched.insert(launch.getKernel()); });
+  }
+  for (Operation &kernel : llvm::make_early_inc_range(*kernels->getBody()))
+    if (auto symbol = dyn_cast<SymbolOpInterface>(kernel); symbol && !launched.contains(symbol.getName()))
+      kernel.erase();
+}
+
+int Compilation::memory() {
+  if (training && failed(planMemory(*module, trainingPlan.planned.plan, schedule::ProgramKind::step)))
+    return kInternalError;
+  return succeeded(planMemory(*module, evaluationPlan.planned.plan, schedule::ProgramKind::evaluate)) ? kDone : kInternalError;
+}
+
+int Compilation::codegen(SmallVectorImpl<char> &payload) {
+  ProgramInfo info;
+  info.model = llvm::sys::path::filename(options.model).str();
+  info.compiler = HARMONY_VERSION;
+  info.numericsKey = numericsKey;
+  info.fingerprint = fingerprint();
+  info.planSummary = describePlan();
+  info.isa = target.isa;
+  info.optimizer = !training                        ? HM_OPTIMIZER_NONE
+                   : ownOptimizer                   ? HM_OPTIMIZER_GRAPH
+                   : options.optimizer == "sgd"     ? HM_OPTIMIZER_SGD
+                   : options.optimizer == "adam"    ? HM_OPTIMIZER_ADAM
+                                                    : HM_OPTIMIZER_ADAMW;
+  FailureOr<EmittedProgram> program = emitProgram(*module, info);
+  if (failed(program))
+    return kInternalError;
+  FailureOr<SmallVector<char>> linked = buildPayload(*kernels, program->blob, program->kernels, target);
+  if (failed(linked))
+    return kInternalError;
+  payload.assign(linked->begin(), linked->end());
+  return kDone;
+}
+
+int Compilation::write(ArrayRef<char> payload) {
+  std::string message = writeExecutable(options.output, payload);
+  if (message.empty())
+    message = writeWeights(options.output, *module, fingerprint());
+  return message.empty() ? kDone : error(message);
+}
+
+//===----------------------------------------------------------------------===//
+// Keys
+//===----------------------------------------------------------------------===//
+
+/// The first 16 hexadecimal digits of a SHA-256.
+static std::string digest(StringRef text) {
+  llvm::SHA256 hash;
+  hash.update(text);
+  return llvm::toHex(hash.final(), /*LowerCase=*/true).substr(0, 16);
+}
+
+std::string Compilation::fingerprint() {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  for (auto variable : module->getOps<nn::VariableOp>())
+    if (variable.getRole() <= nn::Role::state)
+      stream << variable.getSymName() << ' ' << variable.getType() << ' ' << static_cast<int>(variable.getRole()) << '\n';
+  for (auto function : module->getOps<func::FuncOp>())
+    if (function.getName() == kEvaluateName || function->hasAttr(kLayerAttr))
+      function.print(stream, OpPrintingFlags().useLocalScope());
+  return digest(text);
+}
+
+std::string Compilation::makeNumericsKey() {
+  // What decides the bits: the code of every task that the step computes with, hence kernels, products and
+  // their blocks; the sizes that products see; instruction set and library. Neither memory nor order.
+  const Model &model = training ? trainingModel : evaluationModel;
+  const planner::Plan &plan = getPlan().plan;
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  auto add = [&](const std::string &name) {
+    if (auto task = module->lookupSymbol<schedule::TaskOp>(name))
+      task.walk([&](Operation *op) {
+        if (isa<schedule::LaunchOp, schedule::GemmOp>(op)) {
+          for (NamedAttribute attribute : op->getAttrs())
+            if (attribute.getName() != "refs" && attribute.getName() != "grain")
+              stream << attribute.getName().getValue() << '=' << attribute.getValue() << ' ';
+          stream << '\n';
+        }
+      });
+  };
+  std::string sizes;
+  std::vector<planner::LayerMicrobatch> microbatches = planner::layerMicrobatches(plan, model.problem);
+  for (auto [layer, size] : llvm::zip(model.layers, microbatches)) {
+    std::string entry = std::to_string(size.forward) + (size.backward != size.forward && training ? "/" + std::to_string(size.backward) : "");
+    if (sizes.empty() || !StringRef(sizes).ends_with("u" + entry))
+      sizes += (sizes.empty() ? "u" : ",u") + entry;
+    add(forwardTaskName(layer.function, size.forward));
+    if (training)
+      add(backwardTaskName(layer.function, size.backward, {}));
+  }
+  for (const UpdateBinding &update : model.updates)
+    if (!update.function.empty())
+      add(updateTaskName(update.function, 1));
+  return std::string(target.isa == HM_ISA_AVX512 ? "avx512" : "avx2") + "-dnnl2-D" + std::to_string(batch) + "-" + sizes +
+         "-" + digest(text);
+}
+
+std::string Compilation::describePlan() const {
+  return describePlanned(getPlan(), getProblem(), training ? trainingPlan.machine : evaluationPlan.machine) +
+         "numerics key: " + numericsKey + "\n";
+}

@@ -1,0 +1,79 @@
+//===- Compilation.h - The stages of one compilation ------------*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef COMPILER_DRIVER_COMPILATION_H
+#define COMPILER_DRIVER_COMPILATION_H
+
+#include "compiler/Driver/Planning.h"
+#include "compiler/Target/Host/HostTarget.h"
+#include "passes/Tasks/Model.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <chrono>
+
+namespace harmony {
+
+/// One model on its way through the stages. Each stage returns an exit code; after
+/// one that is not kDone nothing more can be done.
+class Compilation {
+public:
+  Compilation(const CompilerOptions &options, mlir::MLIRContext &context);
+
+  int import();
+  int normalize();
+  int layers();
+  int differentiate();
+  /// Lowers tasks and plans both programs.
+  int plan();
+  int schedule();
+  int memory();
+  /// Kernels to a shared object with the program in it.
+  int codegen(llvm::SmallVectorImpl<char> &payload);
+  /// Executable and weights.
+  int write(llvm::ArrayRef<char> payload);
+
+  mlir::ModuleOp getModule() { return *module; }
+  const planner::Planned &getPlan() const { return training ? trainingPlan.planned : evaluationPlan.planned; }
+  const planner::Problem &getProblem() const { return training ? trainingModel.problem : evaluationModel.problem; }
+  const planner::Machine &getMachine() const { return trainingPlan.machine; }
+  const std::string &getNumericsKey() const { return numericsKey; }
+  /// For people.
+  std::string describePlan() const;
+
+  /// Runs `stage` under its name: times it, dumps the module.
+  int run(const std::string &name, llvm::function_ref<int()> stage);
+  void printTimes() const;
+
+private:
+  int runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
+  int findBatch();
+  int planOne(Model &model, PlanOutcome &outcome, bool forTraining);
+  std::string makeNumericsKey();
+  std::string fingerprint();
+  void removeUnusedTasks();
+  int error(const std::string &message, int exitCode = kRefused) const;
+
+  const CompilerOptions &options;
+  mlir::MLIRContext &context;
+  mlir::OwningOpRef<mlir::ModuleOp> module, kernels;
+  HostTarget target;
+  bool training = true;
+  bool ownOptimizer = false; ///< the model brings its own
+  int64_t batch = 0;
+  int64_t trainingState = 0; ///< bytes
+  Model trainingModel, evaluationModel;
+  PlanOutcome trainingPlan, evaluationPlan;
+  std::string numericsKey;
+  std::vector<std::pair<std::string, double>> times; ///< seconds
+  int stages = 0;
+};
+
+} // namespace harmony
+
+#endif // COMPILER_DRIVER_COMPILATION_H

@@ -1,0 +1,129 @@
+//===- Driver.cpp - harmonyc's commands -----------------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Driver/Driver.h"
+
+#include "compiler/Driver/Compilation.h"
+#include "compiler/Driver/Inspect.h"
+#include "passes/Normalize/Passes.h"
+#include "passes/Pipelines.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/InitLLVM.h"
+
+using namespace mlir;
+using namespace harmony;
+
+namespace {
+
+/// The name of the node that a location stands for, or "".
+std::string nodeName(Location location) {
+  return llvm::TypeSwitch<LocationAttr, std::string>(location)
+      .Case([](NameLoc name) { return name.getName().str(); })
+      .Case([](FusedLoc fused) {
+        for (Location part : fused.getLocations())
+          if (std::string name = nodeName(part); !name.empty())
+            return name;
+        return std::string();
+      })
+      .Case([](FileLineColLoc file) {
+        return (file.getFilename().getValue() + ":" + Twine(file.getLine()) + ":" + Twine(file.getColumn())).str();
+      })
+      .Default([](LocationAttr) { return std::string(); });
+}
+
+/// Prints diagnostics as `harmonyc: error: node 'x': message`.
+LogicalResult printDiagnostic(Diagnostic &diagnostic) {
+  static constexpr StringLiteral names[] = {"note", "warning", "error", "remark"};
+  auto print = [](Diagnostic &part) {
+    std::string node = nodeName(part.getLocation());
+    llvm::errs() << "harmonyc: " << names[static_cast<int>(part.getSeverity())] << ": ";
+    if (!node.empty())
+      llvm::errs() << "node '" << node << "': ";
+    llvm::errs() << part << '\n';
+  };
+  print(diagnostic);
+  for (Diagnostic &note : diagnostic.getNotes())
+    print(note);
+  return success();
+}
+
+/// Runs the stages in order, up to --stop-after.
+int runStages(Compilation &compilation, const CompilerOptions &options) {
+  SmallVector<char> payload;
+  std::pair<const char *, std::function<int()>> stages[] = {
+      {"import", [&] { return compilation.import(); }},
+      {"normalize", [&] { return compilation.normalize(); }},
+      {"layers", [&] { return compilation.layers(); }},
+      {"differentiate", [&] { return compilation.differentiate(); }},
+      {"plan", [&] { return compilation.plan(); }},
+      {"schedule", [&] { return compilation.schedule(); }},
+      {"memory", [&] { return compilation.memory(); }},
+      {"codegen", [&] { return compilation.codegen(payload); }},
+      {"write", [&] { return compilation.write(payload); }},
+  };
+  for (auto &[name, stage] : stages) {
+    if (int exitCode = compilation.run(name, stage))
+      return exitCode;
+    if (options.stopAfter == name) {
+      compilation.getModule().print(llvm::outs());
+      return kDone;
+    }
+    if (options.command == Command::Plan && StringRef(name) == "plan")
+      return kDone;
+  }
+  return kDone;
+}
+
+int compileOrPlan(const CompilerOptions &options, MLIRContext &context) {
+  Compilation compilation(options, context);
+  int exitCode = runStages(compilation, options);
+  if (options.timeReport)
+    compilation.printTimes();
+  if (exitCode || !options.stopAfter.empty())
+    return exitCode;
+  if (options.command == Command::Plan)
+    llvm::outs() << compilation.describePlan();
+  if (!options.planOut.empty()) {
+    std::string message = writePlan(options.planOut, compilation.getPlan(), compilation.getProblem(), compilation.getNumericsKey());
+    if (!message.empty()) {
+      llvm::errs() << "harmonyc: error: " << message << '\n';
+      return kRefused;
+    }
+  }
+  return kDone;
+}
+
+int listOperators() {
+  for (const auto &[name, versions] : getConvertibleOperators()) {
+    llvm::outs() << name << " since ";
+    llvm::interleaveComma(versions, llvm::outs());
+    llvm::outs() << '\n';
+  }
+  return kDone;
+}
+
+} // namespace
+
+int harmony::runDriver(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  int exitCode = kDone;
+  std::optional<CompilerOptions> options = parseCommandLine(argc, argv, exitCode);
+  if (!options)
+    return exitCode;
+  if (options->command == Command::Ops)
+    return listOperators();
+
+  DialectRegistry registry;
+  registerHarmonyDialects(registry);
+  // One model's passes are too short to gain from threads.
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  ScopedDiagnosticHandler handler(&context, printDiagnostic);
+  return options->command == Command::Inspect ? inspectModel(*options, context) : compileOrPlan(*options, context);
+}

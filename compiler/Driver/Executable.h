@@ -1,0 +1,27 @@
+//===- Executable.h - The files that a compilation leaves -------*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef COMPILER_DRIVER_EXECUTABLE_H
+#define COMPILER_DRIVER_EXECUTABLE_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+
+namespace harmony {
+
+/// Writes runtime, payload and trailer (runtime/train/Payload.h) to `path`, which is replaced
+/// once all is written. Returns a message on failure.
+std::string writeExecutable(llvm::StringRef path, llvm::ArrayRef<char> payload);
+
+/// Writes the initial values of the module's parameters, buffers and states to
+/// `executable` + ".weights.safetensors". Returns a message on failure.
+std::string writeWeights(llvm::StringRef executable, mlir::ModuleOp module, const std::string &fingerprint);
+
+} // namespace harmony
+
+#endif // COMPILER_DRIVER_EXECUTABLE_H

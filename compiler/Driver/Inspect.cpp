@@ -1,0 +1,155 @@
+//===- Inspect.cpp - What harmonyc makes of a model -----------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Driver/Inspect.h"
+
+#include "compiler/Import/Import.h"
+#include "dialects/NN/NN.h"
+#include "dialects/ONNX/ONNX.h"
+#include "passes/Layers/Passes.h"
+#include "passes/Pipelines.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace harmony;
+
+namespace {
+
+/// `f32 [N, 12, 4*N]`: N is the number of samples.
+std::string formatType(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << tensor.getElementType() << " [";
+  nn::BatchAttr batch = nn::getBatch(type);
+  for (int64_t axis = 0; axis < tensor.getRank(); ++axis) {
+    stream << (axis ? ", " : "");
+    if (batch && batch.getAxis() == axis)
+      stream << (batch.getFactor() == 1 ? "" : std::to_string(batch.getFactor()) + "*") << "N";
+    else
+      stream << tensor.getDimSize(axis);
+  }
+  stream << "]";
+  return text;
+}
+
+int64_t bytesOf(nn::VariableOp variable) {
+  auto type = cast<RankedTensorType>(variable.getType());
+  return type.getNumElements() * std::max<int64_t>(type.getElementTypeBitWidth() / 8, 1);
+}
+
+void printOperators(ModuleOp module) {
+  std::map<std::string, int> counts;
+  module.walk([&](onnx::NodeOp node) { ++counts[node.getOpType().str()]; });
+  llvm::outs() << "operators:";
+  for (const auto &[name, count] : counts)
+    llvm::outs() << ' ' << name << ' ' << count;
+  llvm::outs() << "\n";
+}
+
+void printInterface(func::FuncOp main) {
+  llvm::outs() << "inputs (N samples):\n";
+  for (unsigned i = 0; i < main.getNumArguments(); ++i) {
+    llvm::outs() << llvm::formatv("  {0}: {1}", main.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue(),
+                                  formatType(main.getArgument(i).getType()));
+    if (auto range = main.getArgAttrOfType<ArrayAttr>(i, "nn.index_range"))
+      llvm::outs() << " values in " << range;
+    llvm::outs() << '\n';
+  }
+  llvm::outs() << "outputs:\n";
+  for (unsigned i = 0; i < main.getNumResults(); ++i)
+    llvm::outs() << llvm::formatv("  {0}: {1}\n", main.getResultAttrOfType<StringAttr>(i, nn::kNameAttr).getValue(),
+                                  formatType(main.getResultTypes()[i]));
+  for (auto loss : main.getOps<nn::LossOp>()) {
+    llvm::outs() << "loss: ";
+    if (loss.getScale().convertToDouble() != 1)
+      llvm::outs() << loss.getScale().convertToDouble() << " * ";
+    llvm::outs() << "a sum over the minibatch, divided by "
+                 << (loss.getDenominator()  ? std::string("what the inputs say (valid labels, weights)")
+                     : loss.getConstant() ? std::to_string(static_cast<int64_t>(loss.getCount().convertToDouble()))
+                                          : std::to_string(static_cast<int64_t>(loss.getCount().convertToDouble())) + " * N")
+                 << '\n';
+  }
+}
+
+void printVariables(ModuleOp module, func::FuncOp main) {
+  llvm::MapVector<StringRef, int> uses;
+  main.walk([&](nn::GetOp get) {
+    uses[get.getVariable()] += std::distance(get->use_begin(), get->use_end());
+  });
+  int64_t trained = 0, count = 0;
+  for (auto variable : module.getOps<nn::VariableOp>()) {
+    if (variable.getRole() == nn::Role::optimizer || variable.getRole() == nn::Role::scalar)
+      continue;
+    auto reason = variable->getAttrOfType<StringAttr>("nn.reason");
+    llvm::outs() << llvm::formatv("  {0,-10} {1} {2}", nn::stringifyRole(variable.getRole()), variable.getSymName(),
+                                  formatType(variable.getType()));
+    if (uses.lookup(variable.getSymName()) > 1)
+      llvm::outs() << ", " << uses.lookup(variable.getSymName()) << " uses";
+    if (reason)
+      llvm::outs() << " (" << reason.getValue() << ")";
+    llvm::outs() << '\n';
+    if (variable.getRole() == nn::Role::parameter) {
+      trained += bytesOf(variable);
+      count += cast<RankedTensorType>(variable.getType()).getNumElements();
+    }
+  }
+  llvm::outs() << llvm::formatv("trained: {0} parameters, {1}\n", count, formatBytes(trained));
+}
+
+void printLayers(ModuleOp module) {
+  auto main = module.lookupSymbol<func::FuncOp>(kMainName);
+  if (!main)
+    main = module.lookupSymbol<func::FuncOp>(kEvaluateName);
+  llvm::outs() << "layers:\n";
+  int index = 0;
+  for (auto call : main.getOps<func::CallOp>())
+    llvm::outs() << llvm::formatv("  {0,3} {1} as @{2}\n", index++, call->getAttrOfType<StringAttr>(kLayerNameAttr).getValue(),
+                                  call.getCallee());
+}
+
+} // namespace
+
+int harmony::inspectModel(const CompilerOptions &options, MLIRContext &context) {
+  OwningOpRef<ModuleOp> module = importModel(options.model, context);
+  if (!module)
+    return kRefused;
+  llvm::outs() << options.model << "\n";
+  printOperators(*module);
+  PipelineOptions pipeline;
+  pipeline.normalize.dims = options.dims;
+  pipeline.normalize.loss = options.loss;
+  pipeline.normalize.lossOutput = options.lossOutput;
+  pipeline.normalize.trainable = options.trainable;
+  pipeline.normalize.freeze = options.freeze;
+  pipeline.normalize.forward = options.forward;
+  PassManager normalize(&context);
+  buildNormalizeStage(normalize, pipeline);
+  if (failed(normalize.run(*module)))
+    return kRefused;
+  auto main = module->lookupSymbol<func::FuncOp>(kMainName);
+  printInterface(main);
+  llvm::outs() << "variables:\n";
+  printVariables(*module, main);
+  if (auto nodes = (*module)->getAttrOfType<ArrayAttr>("nn.unsplittable"))
+    llvm::outs() << "cannot be split into microbatches: " << nodes << "\n";
+  PassManager layers(&context);
+  buildLayersStage(layers);
+  if (failed(layers.run(*module)))
+    return kRefused;
+  printLayers(*module);
+  // Says what has no gradient.
+  PassManager differentiate(&context);
+  if (!options.forward)
+    buildDifferentiateStage(differentiate);
+  return succeeded(differentiate.run(*module)) ? kDone : kRefused;
+}

@@ -1,0 +1,73 @@
+//===- Options.h - What the command line says -------------------*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef COMPILER_DRIVER_OPTIONS_H
+#define COMPILER_DRIVER_OPTIONS_H
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace harmony {
+
+/// Exit codes of harmonyc.
+enum ExitCode { kDone = 0, kRefused = 1, kUsage = 2, kDoesNotFit = 3, kInternalError = 70 };
+
+enum class Command { Compile, Plan, Inspect, Ops };
+
+/// `11GiB`, `512MB`, `4096` (bytes), or `50%`: a share of the training state.
+struct MemorySize {
+  int64_t bytes = 0;
+  double share = 0; ///< of the training state; 0: `bytes` counts
+};
+
+/// Everything that the command line decides, for all commands.
+struct CompilerOptions {
+  Command command = Command::Compile;
+  std::string program; ///< argv[0]
+  std::string model;
+  std::string output;
+
+  std::string target = "host"; ///< host, host:avx2, host:avx512
+  std::optional<MemorySize> deviceMemory;
+  std::optional<MemorySize> hostMemory;
+  std::string machine; ///< file; empty: built in
+
+  std::optional<int64_t> batch;
+  std::optional<int64_t> microbatch;
+  std::vector<std::string> dims; ///< NAME=VALUE
+  bool forward = false;
+  std::string optimizer; ///< empty: the graph's own, else adamw
+  std::string loss, lossOutput;
+  std::vector<std::string> trainable, freeze;
+
+  std::string residency = "auto", update = "auto", recompute = "auto", optimizerOn = "auto";
+  std::optional<int> pack;
+
+  std::string planOut;
+  std::string dumpStages;
+  std::string stopAfter;
+  bool timeReport = false;
+};
+
+/// The stages that --stop-after and --dump-stages name, in order.
+extern const std::vector<std::string> kStages;
+
+/// Parses the command line. Returns nothing when all is said (--help, --version, a usage
+/// error, which is printed); then `exitCode` is set.
+std::optional<CompilerOptions> parseCommandLine(int argc, char **argv, int &exitCode);
+
+/// Parses a size; nothing if the text is none.
+std::optional<MemorySize> parseMemorySize(const std::string &text);
+
+/// `1.5 MiB`: for people.
+std::string formatBytes(int64_t bytes);
+
+} // namespace harmony
+
+#endif // COMPILER_DRIVER_OPTIONS_H

@@ -1,0 +1,46 @@
+//===- LowerTasks.cpp - The pass on buildModel ----------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Harmony/Harmony.h"
+#include "passes/Tasks/BuildModel.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include "passes/Tasks/Passes.h"
+
+namespace harmony {
+#define GEN_PASS_DEF_LOWERTASKSPASS
+#include "passes/Tasks/Passes.h.inc"
+} // namespace harmony
+
+using namespace mlir;
+
+namespace {
+struct LowerTasks : harmony::impl::LowerTasksPassBase<LowerTasks> {
+  using LowerTasksPassBase::LowerTasksPassBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (batch < 1 || (microbatch && (microbatch < 0 || batch % microbatch != 0))) {
+      module.emitError("microbatch ") << microbatch << " does not divide the batch of " << batch;
+      return signalPassFailure();
+    }
+    auto kernels = ModuleOp::create(module.getLoc(), "kernels");
+    module.push_back(kernels);
+    harmony::ModelOptions options;
+    options.training = !evaluate;
+    options.batch = batch;
+    if (microbatch)
+      options.microbatch = microbatch;
+    if (failed(harmony::buildModel(module, kernels, options)))
+      signalPassFailure();
+  }
+};
+} // namespace
