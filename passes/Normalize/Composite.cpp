@@ -26,6 +26,12 @@ std::string harmony::normalize::toText(Type type) {
   return text;
 }
 
+std::string harmony::normalize::toText(Attribute attribute) {
+  std::string text;
+  llvm::raw_string_ostream(text) << attribute;
+  return text;
+}
+
 //===----------------------------------------------------------------------===//
 // Reductions
 //===----------------------------------------------------------------------===//

@@ -440,7 +440,8 @@ void Normalizer::createVariables() {
   llvm::DenseSet<Attribute> trained = findTrained(body);
   // Constants that nothing reads any more.
   for (auto variable : llvm::make_early_inc_range(module.getOps<nn::VariableOp>()))
-    if (!read.contains(SymbolRefAttr::get(variable.getSymNameAttr())))
+    if (variable.getRole() == nn::Role::constant &&
+        !read.contains(SymbolRefAttr::get(variable.getSymNameAttr())))
       variable.erase();
 
   SmallVector<std::pair<onnx::InitializerOp, RoleDecision>> created;

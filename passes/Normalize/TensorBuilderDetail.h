@@ -23,6 +23,7 @@ mlir::Value TensorBuilder::emit(Args &&...args) {
 
 /// The type as MLIR spells it, for messages.
 std::string toText(mlir::Type type);
+std::string toText(mlir::Attribute attribute);
 
 /// The argument of the function that the elements of `value` are taken from, by
 /// reshaping, slicing, padding and transposing alone; null where there is none.
