@@ -12,6 +12,7 @@
 
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/CSE.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -180,6 +181,11 @@ LogicalResult Backward::check() {
       checkFloating(operand.get(), "result", operand.getOperandNumber());
 
   for (Operation &op : getForwardBlock().without_terminator()) {
+    if (isa<LossOp>(op)) {
+      op.emitOpError("cannot be differentiated inside ") << forward.getName()
+                                                         << ": losses belong to the caller of a layer, which seeds them";
+      valid = false;
+    }
     if (!activity.isActive(&op))
       continue;
     auto interface = dyn_cast<AutodiffOpInterface>(op);
@@ -203,6 +209,48 @@ Value Backward::read(Value value) {
   return entry->second;
 }
 
+/// The sum of tensors each of which is zero outside of its own part along one axis, as
+/// the tensors one behind the other; null where they are not of this kind. Queries,
+/// keys and values that are sliced from one product come back like this.
+static Value concatenateParts(OpBuilder &builder, Location loc, ArrayRef<Contribution> contributions) {
+  struct Part {
+    int64_t start;
+    Value value;
+  };
+  SmallVector<Part> parts;
+  auto whole = cast<RankedTensorType>(contributions.front().value.getType());
+  int64_t axis = -1;
+  for (const Contribution &contribution : contributions) {
+    auto pad = contribution.value.getDefiningOp<PadOp>();
+    if (!pad || !matchPattern(pad.getFill(), m_AnyZeroFloat()) ||
+        llvm::any_of(pad.getInterior(), [](int64_t interior) { return interior != 0; }))
+      return {};
+    auto type = cast<RankedTensorType>(pad.getOperand().getType());
+    for (int64_t i = 0; i < type.getRank(); ++i) {
+      if (type.getDimSize(i) == whole.getDimSize(i))
+        continue;
+      if (axis >= 0 && axis != i)
+        return {};
+      axis = i;
+    }
+    if (axis < 0)
+      return {};
+    parts.push_back({pad.getLow()[axis], pad.getOperand()});
+  }
+  llvm::sort(parts, [](const Part &lhs, const Part &rhs) { return lhs.start < rhs.start; });
+  int64_t end = 0;
+  SmallVector<Value> values;
+  for (const Part &part : parts) {
+    if (part.start != end)
+      return {};
+    end += cast<RankedTensorType>(part.value.getType()).getDimSize(axis);
+    values.push_back(part.value);
+  }
+  if (end != whole.getDimSize(axis))
+    return {};
+  return ConcatOp::create(builder, loc, whole, values, axis);
+}
+
 /// The sum of what the uses of a value contributed; null where nothing did.
 Value Backward::takeCotangent(Value value) {
   auto found = contributions.find(value);
@@ -211,6 +259,8 @@ Value Backward::takeCotangent(Value value) {
   llvm::sort(found->second, [](const Contribution &lhs, const Contribution &rhs) {
     return std::tuple(lhs.op, lhs.operand, lhs.index) < std::tuple(rhs.op, rhs.operand, rhs.index);
   });
+  if (Value parts = concatenateParts(builder, value.getLoc(), found->second))
+    return parts;
   Value sum;
   for (const Contribution &contribution : found->second)
     sum = sum ? Value(arith::AddFOp::create(builder, value.getLoc(), sum, contribution.value)) : contribution.value;

@@ -34,6 +34,14 @@ func.func private @declared(tensor<4xf32> {nn.differentiable}) -> (tensor<4xf32>
 
 // -----
 
+func.func @loss(%x: tensor<f32> {nn.differentiable}) attributes {nn.layer} {
+  // expected-error @+1 {{'nn.loss' op cannot be differentiated inside loss: losses belong to the caller of a layer, which seeds them}}
+  nn.loss %x scale 1.0 count 1.0 : tensor<f32>
+  return
+}
+
+// -----
+
 // A zero gradient is worth a remark.
 // expected-remark @+1 {{argument 1 of unconnected is on no path to a differentiable result: its gradient is zero}}
 func.func @unconnected(%x: tensor<4xf32> {nn.differentiable}, %y: tensor<4xf32> {nn.differentiable}) -> (tensor<4xf32> {nn.differentiable}) attributes {nn.layer} {

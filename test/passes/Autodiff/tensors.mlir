@@ -76,6 +76,32 @@ func.func @slice(%x: tensor<6xf32> {nn.differentiable}) -> (tensor<3xf32> {nn.di
 
 // -----
 
+// Parts that make up the whole come back one behind the other, not as sums with zeros.
+// CHECK-LABEL: func.func @parts.bwd
+// CHECK-SAME: (%[[D0:.+]]: tensor<2x3xf32> {nn.cotangent = 0 : i64}, %[[D1:.+]]: tensor<2x2xf32> {nn.cotangent = 1 : i64})
+// CHECK-NEXT: %[[D:.+]] = nn.concat %[[D1]], %[[D0]] along 1
+// CHECK-NEXT: return %[[D]]
+func.func @parts(%x: tensor<2x5xf32> {nn.differentiable}) -> (tensor<2x3xf32> {nn.differentiable}, tensor<2x2xf32> {nn.differentiable}) attributes {nn.layer} {
+  %0 = nn.slice %x from [0, 2] by [1, 1] : tensor<2x5xf32> -> tensor<2x3xf32>
+  %1 = nn.slice %x from [0, 0] by [1, 1] : tensor<2x5xf32> -> tensor<2x2xf32>
+  return %0, %1 : tensor<2x3xf32>, tensor<2x2xf32>
+}
+
+// -----
+
+// Parts that overlap are summed.
+// CHECK-LABEL: func.func @overlap.bwd
+// CHECK-DAG: nn.pad %arg0
+// CHECK-DAG: nn.pad %arg1
+// CHECK: arith.addf
+func.func @overlap(%x: tensor<5xf32> {nn.differentiable}) -> (tensor<3xf32> {nn.differentiable}, tensor<3xf32> {nn.differentiable}) attributes {nn.layer} {
+  %0 = nn.slice %x from [2] by [1] : tensor<5xf32> -> tensor<3xf32>
+  %1 = nn.slice %x from [0] by [1] : tensor<5xf32> -> tensor<3xf32>
+  return %0, %1 : tensor<3xf32>, tensor<3xf32>
+}
+
+// -----
+
 // CHECK-LABEL: func.func @concat.bwd
 // CHECK-DAG: nn.slice %arg0 from [0, 0] by [1, 1] : tensor<2x5xf32> -> tensor<2x2xf32>
 // CHECK-DAG: nn.slice %arg0 from [0, 2] by [1, 1] : tensor<2x5xf32> -> tensor<2x3xf32>

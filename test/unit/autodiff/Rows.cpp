@@ -190,6 +190,13 @@ static std::vector<Row> makeRows() {
         : tensor<?x7x5xf64, #nn.batch<0, 1>> -> tensor<?x3x2xf64, #nn.batch<0, 1>>
     return %0, %1 : tensor<?x2x3xf64, #nn.batch<0, 1>>, tensor<?x3x2xf64, #nn.batch<0, 1>>
   })", {}, 2);
+  add("parts that make up a whole", R"(func.func @f(%x: !b5 d)
+      -> (!b3 d, tensor<?x2xf64, #nn.batch<0, 1>> d) {
+    %0 = nn.slice %x from [0, 2] by [1, 1] : !b5 -> !b3
+    %1 = nn.slice %x from [0, 0] by [1, 1] : !b5 -> tensor<?x2xf64, #nn.batch<0, 1>>
+    %2 = math.exp %0 : !b3
+    return %2, %1 : !b3, tensor<?x2xf64, #nn.batch<0, 1>>
+  })");
   add("nn.pad with a differentiable fill", R"(
   func.func @f(%x: tensor<?x2x3xf64, #nn.batch<0, 1>> d, %fill: tensor<f64> d)
       -> (tensor<?x4x6xf64, #nn.batch<0, 1>> d) {
