@@ -18,7 +18,7 @@ namespace harmony::runtime {
 static constexpr struct {
   const char *name;
   int64_t bytes;
-} typeTable[] = {{"f32", 4}, {"f64", 8}, {"i64", 8}, {"i32", 4}, {"i8", 1},
+} typeTable[] = {{"f32", 4}, {"f64", 8},  {"i64", 8}, {"i32", 4}, {"i8", 1},
                  {"u8", 1},  {"bool", 1}, {"f16", 2}, {"bf16", 2}};
 static constexpr unsigned typeCount = sizeof(typeTable) / sizeof(typeTable[0]);
 
@@ -57,17 +57,21 @@ private:
       fail(what);
   }
 
-  void requireIn(int64_t value, int64_t low, int64_t end, const char *what) const {
+  void requireIn(int64_t value, int64_t low, int64_t end,
+                 const char *what) const {
     if (value < low || value >= end)
-      fail(std::string(what) + " is " + std::to_string(value) + ", accepted range is [" +
-           std::to_string(low) + ", " + std::to_string(end) + ")");
+      fail(std::string(what) + " is " + std::to_string(value) +
+           ", accepted range is [" + std::to_string(low) + ", " +
+           std::to_string(end) + ")");
   }
 
   /// [offset, offset + bytes) inside of [0, space).
-  void requireInside(int64_t offset, int64_t bytes, int64_t space, const char *what) const {
+  void requireInside(int64_t offset, int64_t bytes, int64_t space,
+                     const char *what) const {
     if (offset < 0 || bytes < 0 || bytes > space || offset > space - bytes)
-      fail(std::string(what) + " at " + std::to_string(offset) + " of " + std::to_string(bytes) +
-           " bytes exceeds the " + std::to_string(space) + " bytes there are");
+      fail(std::string(what) + " at " + std::to_string(offset) + " of " +
+           std::to_string(bytes) + " bytes exceeds the " +
+           std::to_string(space) + " bytes there are");
   }
 
   void at(const char *section, size_t index) {
@@ -75,25 +79,34 @@ private:
   }
 
   template <typename T>
-  void checkSection(const HmSection &section, const char *name, uint32_t alignment = 8) const {
-    uint64_t end = section.offset + static_cast<uint64_t>(section.count) * sizeof(T);
-    if (section.offset % alignment || section.offset < sizeof(HmHeader) || end > size)
+  void checkSection(const HmSection &section, const char *name,
+                    uint32_t alignment = 8) const {
+    uint64_t end =
+        section.offset + static_cast<uint64_t>(section.count) * sizeof(T);
+    if (section.offset % alignment || section.offset < sizeof(HmHeader) ||
+        end > size)
       if (section.count)
-        fail(std::string("section ") + name + " at " + std::to_string(section.offset) + " with " +
-             std::to_string(section.count) + " entries does not fit a blob of " +
-             std::to_string(size) + " bytes");
+        fail(std::string("section ") + name + " at " +
+             std::to_string(section.offset) + " with " +
+             std::to_string(section.count) +
+             " entries does not fit a blob of " + std::to_string(size) +
+             " bytes");
   }
 
   /// A section that is part of another.
   template <typename T>
-  void checkPart(const HmSection &part, const HmSection &whole, const char *name) const {
+  void checkPart(const HmSection &part, const HmSection &whole,
+                 const char *name) const {
     if (!part.count)
       return;
     uint64_t end = part.offset + static_cast<uint64_t>(part.count) * sizeof(T);
-    uint64_t wholeEnd = whole.offset + static_cast<uint64_t>(whole.count) * sizeof(T);
-    if (part.offset < whole.offset || end > wholeEnd || (part.offset - whole.offset) % sizeof(T))
+    uint64_t wholeEnd =
+        whole.offset + static_cast<uint64_t>(whole.count) * sizeof(T);
+    if (part.offset < whole.offset || end > wholeEnd ||
+        (part.offset - whole.offset) % sizeof(T))
       fail(std::string(name) + " at " + std::to_string(part.offset) + " with " +
-           std::to_string(part.count) + " entries lie outside of their section");
+           std::to_string(part.count) +
+           " entries lie outside of their section");
   }
 
   void checkString(HmString string, const char *what) const {
@@ -124,12 +137,14 @@ private:
   void checkHeader() {
     const HmHeader &h = *blob.head;
     where = "header: ";
-    for (HmString s : {h.model, h.compiler, h.numericsKey, h.fingerprint, h.planSummary})
+    for (HmString s :
+         {h.model, h.compiler, h.numericsKey, h.fingerprint, h.planSummary})
       checkString(s, "string");
     requireIn(h.isa, 0, HM_ISA_AVX512 + 1, "isa");
     requireIn(h.optimizer, 0, HM_OPTIMIZER_NONE + 1, "optimizer");
     requireIn(h.weightsKind, 0, 1, "weightsKind");
-    for (int64_t bytes : {h.hostBytes, h.dumpBytes, h.batchBytes, h.scalarCount})
+    for (int64_t bytes :
+         {h.hostBytes, h.dumpBytes, h.batchBytes, h.scalarCount})
       requireIn(bytes, 0, maximalExtent, "size of a space");
   }
 
@@ -154,7 +169,8 @@ private:
     }
     for (size_t i = 0; i < blob.scalars().size(); ++i) {
       at("scalar", i);
-      requireIn(blob.scalars()[i].kind, 0, HM_SCALAR_ONE_MINUS_BETA2 + 1, "kind");
+      requireIn(blob.scalars()[i].kind, 0, HM_SCALAR_ONE_MINUS_BETA2 + 1,
+                "kind");
       requireIn(blob.scalars()[i].index, 0, h.scalarCount, "index");
     }
   }
@@ -162,12 +178,14 @@ private:
   /// Elements of dims[skip..], checked to be positive and not to overflow.
   int64_t elements(uint32_t first, unsigned rank, unsigned skip) const {
     const HmSection &dims = blob.head->dims;
-    require(static_cast<uint64_t>(first) + rank <= dims.count, "dims out of range");
+    require(static_cast<uint64_t>(first) + rank <= dims.count,
+            "dims out of range");
     int64_t count = 1;
     for (unsigned i = skip; i < rank; ++i) {
       int64_t extent = blob.dims(first, rank)[i];
       requireIn(extent, 0, maximalExtent, "extent");
-      if (__builtin_mul_overflow(count, extent, &count) || count > maximalExtent)
+      if (__builtin_mul_overflow(count, extent, &count) ||
+          count > maximalExtent)
         fail("too many elements");
     }
     return count;
@@ -190,38 +208,45 @@ private:
       checkPart<HmGradient>(v.gradients, h.gradients, "gradients");
       for (const HmGradient &g : blob.gradients(v))
         requireInside(g.home, v.bytes, h.dumpBytes, "gradient");
-      require(!v.gradients.count || v.type == HM_F32, "only f32 variables have gradients");
+      require(!v.gradients.count || v.type == HM_F32,
+              "only f32 variables have gradients");
     }
   }
 
   void checkInputsAndOutputs() {
     const HmHeader &h = *blob.head;
-    auto bytesOf = [&](const char *kind, size_t i, HmString name, unsigned type, unsigned rank,
-                       uint32_t dims, bool perStep, int64_t sampleBytes) {
+    auto bytesOf = [&](const char *kind, size_t i, HmString name, unsigned type,
+                       unsigned rank, uint32_t dims, bool perStep,
+                       int64_t sampleBytes) {
       at(kind, i);
       checkString(name, "name");
       where = std::string(kind) + " '" + blob.string(name) + "': ";
       requireIn(type, 0, typeCount, "type");
       require(perStep || rank >= 1, "has no sample axis");
-      require(sampleBytes == elements(dims, rank, perStep ? 0 : 1) * typeBytes(type),
+      require(sampleBytes ==
+                  elements(dims, rank, perStep ? 0 : 1) * typeBytes(type),
               "sampleBytes do not follow from its shape");
     };
     for (size_t i = 0; i < blob.inputs().size(); ++i) {
       const HmInput &in = blob.inputs()[i];
-      bytesOf("input", i, in.name, in.type, in.rank, in.dims, in.perStep, in.sampleBytes);
+      bytesOf("input", i, in.name, in.type, in.rank, in.dims, in.perStep,
+              in.sampleBytes);
       require(!in.checked || in.type == HM_I64 || in.type == HM_I32,
               "only integer inputs are checked");
       for (int p = 0; p < HM_PROGRAM_COUNT; ++p)
         if (h.programs[p].present && (in.usedBy >> p & 1))
-          requireInside(in.offset, batchBytes(in.sampleBytes, in.perStep, p), h.batchBytes,
-                        "batch");
+          requireInside(in.offset, batchBytes(in.sampleBytes, in.perStep, p),
+                        h.batchBytes, "batch");
     }
     for (size_t i = 0; i < blob.outputs().size(); ++i) {
       const HmOutput &out = blob.outputs()[i];
-      bytesOf("output", i, out.name, out.type, out.rank, out.dims, out.perStep, out.sampleBytes);
+      bytesOf("output", i, out.name, out.type, out.rank, out.dims, out.perStep,
+              out.sampleBytes);
       if (h.programs[HM_PROGRAM_EVALUATE].present)
-        requireInside(out.home, batchBytes(out.sampleBytes, out.perStep, HM_PROGRAM_EVALUATE),
-                      h.hostBytes, "home");
+        requireInside(
+            out.home,
+            batchBytes(out.sampleBytes, out.perStep, HM_PROGRAM_EVALUATE),
+            h.hostBytes, "home");
     }
   }
 
@@ -242,13 +267,15 @@ private:
       checkString(k.name, "name");
       requireIn(k.kind, 0, HM_KERNEL_GEMM + 1, "kind");
       requireIn(k.family, 0, HM_FAMILY_COUNT, "family");
-      requireIn(k.index, 0, k.kind == HM_KERNEL_GEMM ? h.gemms.count : functionCount, "index");
+      requireIn(k.index, 0,
+                k.kind == HM_KERNEL_GEMM ? h.gemms.count : functionCount,
+                "index");
     }
     for (size_t i = 0; i < blob.gemms().size(); ++i) {
       const HmGemm &g = blob.gemms()[i];
       at("gemm", i);
-      for (int64_t extent : {g.m, g.n, g.k, g.batch[0], g.batch[1], g.batch[2], g.blockM,
-                             g.blockN})
+      for (int64_t extent : {g.m, g.n, g.k, g.batch[0], g.batch[1], g.batch[2],
+                             g.blockM, g.blockN})
         requireIn(extent, 1, maximalExtent, "extent");
       for (int j = 0; j < 3; ++j)
         for (int64_t stride : {g.strideA[j], g.strideB[j], g.strideC[j]})
@@ -300,12 +327,14 @@ private:
       checkRef(refs[i], iterations);
     auto expectCount = [&](uint32_t count) {
       if (c.count != count)
-        fail(std::to_string(c.count) + " references, expected " + std::to_string(count));
+        fail(std::to_string(c.count) + " references, expected " +
+             std::to_string(count));
     };
     switch (c.op) {
     case HM_OP_COPY:
       expectCount(2);
-      require(refs[1].bytes >= refs[0].bytes, "the source is shorter than the target");
+      require(refs[1].bytes >= refs[0].bytes,
+              "the source is shorter than the target");
       require(refs[0].space != HM_SPACE_CONSTANT, "writes a constant");
       requireIn(c.traffic, 0, HM_TRAFFIC_COUNT, "traffic");
       break;
@@ -341,8 +370,8 @@ private:
     for (int i = 0; i < 3; ++i)
       if (refs[i].bytes / static_cast<int64_t>(sizeof(float)) < expected[i])
         fail("operand " + std::to_string(i) + " of the product has " +
-             std::to_string(refs[i].bytes) + " bytes, it spans " + std::to_string(expected[i]) +
-             " floats");
+             std::to_string(refs[i].bytes) + " bytes, it spans " +
+             std::to_string(expected[i]) + " floats");
   }
 
   void checkProgram(HmProgramKind kind) {
@@ -396,8 +425,8 @@ private:
     where = std::string("queue '") + blob.string(queue.name) + "': ";
     require(!inLoop, "a loop without end");
     if (signals != queue.period)
-      fail("period is " + std::to_string(queue.period) + ", its commands signal " +
-           std::to_string(signals) + " times");
+      fail("period is " + std::to_string(queue.period) +
+           ", its commands signal " + std::to_string(signals) + " times");
   }
 
   const Blob &blob;
@@ -407,7 +436,8 @@ private:
 };
 
 Blob::Blob(const void *data, uint64_t size, uint64_t functionCount)
-    : bytes(static_cast<const char *>(data)), head(static_cast<const HmHeader *>(data)) {
+    : bytes(static_cast<const char *>(data)),
+      head(static_cast<const HmHeader *>(data)) {
   auto fail = [](const std::string &what) {
     throw Error(ExitCode::Internal, "corrupt program: " + what);
   };
@@ -418,11 +448,11 @@ Blob::Blob(const void *data, uint64_t size, uint64_t functionCount)
   if (head->magic != HM_PROGRAM_MAGIC)
     fail("wrong magic number");
   if (head->version != HM_PROGRAM_VERSION)
-    fail("version " + std::to_string(head->version) + ", this runtime reads version " +
-         std::to_string(HM_PROGRAM_VERSION));
+    fail("version " + std::to_string(head->version) +
+         ", this runtime reads version " + std::to_string(HM_PROGRAM_VERSION));
   if (head->size != size)
-    fail("the header says " + std::to_string(head->size) + " bytes, there are " +
-         std::to_string(size));
+    fail("the header says " + std::to_string(head->size) +
+         " bytes, there are " + std::to_string(size));
   BlobChecker(*this, size, functionCount).checkAll();
 }
 

@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A read-only view of the blob that runtime/program.h describes. The constructor checks
-// everything that later code relies on, so that a corrupt blob is an error with a
-// message and never a wild access: sections, strings, indices, every reference of every
-// iteration against the size of its space, loops, signals against periods, and that
-// each program runs to its end without a wait that nobody satisfies.
+// A read-only view of the blob that runtime/program.h describes. The
+// constructor checks everything that later code relies on, so that a corrupt
+// blob is an error with a message and never a wild access: sections, strings,
+// indices, every reference of every iteration against the size of its space,
+// loops, signals against periods, and that each program runs to its end without
+// a wait that nobody satisfies.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +24,8 @@
 
 namespace harmony::runtime {
 
-template <typename T> class Span {
+template <typename T>
+class Span {
 public:
   Span() = default;
   Span(const T *first, size_t count) : first(first), count(count) {}
@@ -47,17 +49,21 @@ const char *typeName(unsigned type);
 /// Does not own the bytes, which must outlive it.
 class Blob {
 public:
-  /// `functionCount`: entries of harmony_kernels. Throws Error (Internal) that names
-  /// the section and entry at fault.
+  /// `functionCount`: entries of harmony_kernels. Throws Error (Internal) that
+  /// names the section and entry at fault.
   Blob(const void *data, uint64_t size, uint64_t functionCount);
 
   const HmHeader &header() const { return *head; }
 
   Span<HmDevice> devices() const { return list<HmDevice>(head->devices); }
-  Span<HmVariable> variables() const { return list<HmVariable>(head->variables); }
+  Span<HmVariable> variables() const {
+    return list<HmVariable>(head->variables);
+  }
   Span<HmInput> inputs() const { return list<HmInput>(head->inputs); }
   Span<HmOutput> outputs() const { return list<HmOutput>(head->outputs); }
-  Span<HmLossTerm> lossTerms() const { return list<HmLossTerm>(head->lossTerms); }
+  Span<HmLossTerm> lossTerms() const {
+    return list<HmLossTerm>(head->lossTerms);
+  }
   Span<HmScalar> scalars() const { return list<HmScalar>(head->scalars); }
   Span<HmKernel> kernels() const { return list<HmKernel>(head->kernels); }
   Span<HmGemm> gemms() const { return list<HmGemm>(head->gemms); }
@@ -74,14 +80,19 @@ public:
   Span<int64_t> dims(uint32_t first, unsigned rank) const {
     return {list<int64_t>(head->dims).data() + first, rank};
   }
-  const char *string(HmString offset) const { return list<char>(head->strings).data() + offset; }
+  const char *string(HmString offset) const {
+    return list<char>(head->strings).data() + offset;
+  }
   const char *constants() const { return list<char>(head->constants).data(); }
-  bool has(HmProgramKind kind) const { return head->programs[kind].present != 0; }
+  bool has(HmProgramKind kind) const {
+    return head->programs[kind].present != 0;
+  }
 
 private:
   friend class BlobChecker;
 
-  template <typename T> Span<T> list(const HmSection &section) const {
+  template <typename T>
+  Span<T> list(const HmSection &section) const {
     return {reinterpret_cast<const T *>(bytes + section.offset), section.count};
   }
 

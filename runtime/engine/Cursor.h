@@ -12,10 +12,13 @@
 
 namespace harmony::runtime {
 
-/// The position in a queue's command list, loops unrolled. The list has been checked.
+/// The position in a queue's command list, loops unrolled. The list has been
+/// checked.
 class Cursor {
 public:
-  explicit Cursor(Span<HmCommand> commands) : commands(commands) { skipLoops(); }
+  explicit Cursor(Span<HmCommand> commands) : commands(commands) {
+    skipLoops();
+  }
 
   bool atEnd() const { return position >= commands.size(); }
   const HmCommand &command() const { return commands[position]; }

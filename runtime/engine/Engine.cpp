@@ -21,13 +21,16 @@ namespace harmony::runtime {
 namespace {
 
 constexpr size_t maximalOperands = 64;
-const char *const opcodeNames[] = {"loop", "end", "wait", "copy", "fill", "launch", "release"};
+const char *const opcodeNames[] = {"loop", "end",    "wait",   "copy",
+                                   "fill", "launch", "release"};
 
 /// One queue of one program: issues its commands to the driver's queue.
 class QueueRunner {
 public:
-  QueueRunner(const Blob &blob, const HmQueue &queue, std::unique_ptr<Queue> target)
-      : blob(blob), queue(queue), target(std::move(target)), cursor(blob.commands(queue)) {}
+  QueueRunner(const Blob &blob, const HmQueue &queue,
+              std::unique_ptr<Queue> target)
+      : blob(blob), queue(queue), target(std::move(target)),
+        cursor(blob.commands(queue)) {}
 
   void start(int64_t newStep, bool newDump) {
     step = newStep;
@@ -35,15 +38,18 @@ public:
     cursor.restart();
   }
 
-  /// Runs to the end and returns true; with mayBlock false stops at a wait that is not
-  /// satisfied yet and returns false. `progressed` is set when a command was executed.
-  bool advance(const std::vector<QueueRunner> &queues, bool mayBlock, bool &progressed) {
+  /// Runs to the end and returns true; with mayBlock false stops at a wait that
+  /// is not satisfied yet and returns false. `progressed` is set when a command
+  /// was executed.
+  bool advance(const std::vector<QueueRunner> &queues, bool mayBlock,
+               bool &progressed) {
     for (; !cursor.atEnd(); cursor.next()) {
       try {
         const HmCommand &c = cursor.command();
         if (c.op == HM_OP_WAIT) {
           const QueueRunner &other = queues[c.kernel];
-          int64_t value = step * other.queue.period + c.a + cursor.iteration() * c.b;
+          int64_t value =
+              step * other.queue.period + c.a + cursor.iteration() * c.b;
           if (!mayBlock && other.target->timeline() < value)
             return false;
           target->wait(*other.target, value);
@@ -59,17 +65,19 @@ public:
       } catch (const std::exception &error) {
         throw Error(ExitCode::Internal, describeCommand() + error.what());
       } catch (...) {
-        throw Error(ExitCode::Internal, describeCommand() + "unknown exception");
+        throw Error(ExitCode::Internal,
+                    describeCommand() + "unknown exception");
       }
       progressed = true;
     }
     target->finish();
     int64_t expected = (step + 1) * queue.period;
     if (target->timeline() != expected)
-      throw Error(ExitCode::Internal, std::string("queue '") + blob.string(queue.name) +
-                                          "' is at " + std::to_string(target->timeline()) +
-                                          " after its commands, its period says " +
-                                          std::to_string(expected));
+      throw Error(ExitCode::Internal,
+                  std::string("queue '") + blob.string(queue.name) +
+                      "' is at " + std::to_string(target->timeline()) +
+                      " after its commands, its period says " +
+                      std::to_string(expected));
     return true;
   }
 
@@ -80,7 +88,8 @@ private:
     int64_t i = cursor.iteration();
     if (ref.modulo)
       i %= ref.modulo;
-    return {static_cast<HmSpace>(ref.space), ref.device, ref.offset + i * ref.stride, ref.bytes};
+    return {static_cast<HmSpace>(ref.space), ref.device,
+            ref.offset + i * ref.stride, ref.bytes};
   }
 
   void execute(const HmCommand &c) {
@@ -111,7 +120,8 @@ private:
     const HmCommand &c = cursor.command();
     return std::string("queue '") + blob.string(queue.name) + "' command " +
            std::to_string(cursor.index()) + " (" + opcodeNames[c.op] + " '" +
-           blob.string(c.label) + "'), iteration " + std::to_string(cursor.iteration()) + ": ";
+           blob.string(c.label) + "'), iteration " +
+           std::to_string(cursor.iteration()) + ": ";
   }
 
   const Blob &blob;
@@ -136,7 +146,8 @@ public:
       for (const HmQueue &queue : blob.queues(kind))
         programs[p].emplace_back(
             blob, queue,
-            driver.createQueue(static_cast<HmQueueKind>(queue.kind), queue.device));
+            driver.createQueue(static_cast<HmQueueKind>(queue.kind),
+                               queue.device));
       slots = std::max(slots, programs[p].size());
     }
     finishedInTurn.reserve(slots);
@@ -154,7 +165,8 @@ public:
 
   void run(HmProgramKind kind, bool dump) {
     if (dead)
-      throw Error(ExitCode::Internal, "a queue has failed before; nothing can be run");
+      throw Error(ExitCode::Internal,
+                  "a queue has failed before; nothing can be run");
     std::vector<QueueRunner> &queues = programs[kind];
     for (QueueRunner &queue : queues)
       queue.start(counts[kind], dump);
@@ -165,7 +177,8 @@ public:
       pending.store(threads.size(), std::memory_order_relaxed);
       generation.fetch_add(1, std::memory_order_release);
       begin.notify();
-      end.await([this] { return pending.load(std::memory_order_acquire) == 0; });
+      end.await(
+          [this] { return pending.load(std::memory_order_acquire) == 0; });
     }
     ++counts[kind];
     if (failure) {
@@ -183,15 +196,16 @@ private:
     bool attached[HM_PROGRAM_COUNT] = {};
     for (;;) {
       begin.await([&] {
-        return generation.load(std::memory_order_acquire) != seen || stopping.load();
+        return generation.load(std::memory_order_acquire) != seen ||
+               stopping.load();
       });
       if (stopping.load())
         return;
       seen = generation.load(std::memory_order_acquire);
       if (slot < current->size())
         runSlot(*current, slot, attached[current - programs]);
-      // Every thread answers, also one without a queue in this program, so that none
-      // still looks at `current` when the next execution replaces it.
+      // Every thread answers, also one without a queue in this program, so that
+      // none still looks at `current` when the next execution replaces it.
       if (pending.fetch_sub(1, std::memory_order_acq_rel) == 1)
         end.notify();
     }
@@ -221,7 +235,8 @@ private:
       while (left) {
         bool progressed = false;
         for (size_t i = 0; i < queues.size(); ++i) {
-          if (finishedInTurn[i] || !queues[i].advance(queues, false, progressed))
+          if (finishedInTurn[i] ||
+              !queues[i].advance(queues, false, progressed))
             continue;
           finishedInTurn[i] = true;
           progressed = true;
@@ -263,13 +278,18 @@ private:
 };
 
 Engine::Engine(const Blob &blob, Driver &driver, bool singleThread)
-    : implementation(std::make_unique<Implementation>(blob, driver, singleThread)) {}
+    : implementation(
+          std::make_unique<Implementation>(blob, driver, singleThread)) {}
 
 Engine::~Engine() = default;
 
-void Engine::run(HmProgramKind kind, bool dump) { implementation->run(kind, dump); }
+void Engine::run(HmProgramKind kind, bool dump) {
+  implementation->run(kind, dump);
+}
 
-int64_t Engine::executions(HmProgramKind kind) const { return implementation->counts[kind]; }
+int64_t Engine::executions(HmProgramKind kind) const {
+  return implementation->counts[kind];
+}
 
 KernelTable kernelTable(const Blob &blob, const HmRangeFunction *functions,
                         size_t functionCount) {

@@ -16,23 +16,25 @@
 
 namespace harmony::runtime {
 
-/// Runs the programs of a blob. Every queue has a thread of its own; in single-thread
-/// mode one thread runs all of them in turn, switching where a queue has to wait.
-/// Executions of one program follow each other without overlap, which every program
-/// allows. Nothing is allocated after the first execution of a program.
+/// Runs the programs of a blob. Every queue has a thread of its own; in
+/// single-thread mode one thread runs all of them in turn, switching where a
+/// queue has to wait. Executions of one program follow each other without
+/// overlap, which every program allows. Nothing is allocated after the first
+/// execution of a program.
 class Engine {
 public:
-  /// Blob and driver outlive the engine. Creates the queues of every program that the
-  /// blob holds and starts the threads.
+  /// Blob and driver outlive the engine. Creates the queues of every program
+  /// that the blob holds and starts the threads.
   Engine(const Blob &blob, Driver &driver, bool singleThread);
   ~Engine();
   Engine(const Engine &) = delete;
   Engine &operator=(const Engine &) = delete;
 
-  /// Executes the program once and returns when all of its queues are done. `dump`: its
-  /// commands with a reference in the dump space are executed rather than skipped.
-  /// Throws the first error of a queue, with the queue and command in its message; the
-  /// other queues stop at their next wait, and the engine runs nothing afterwards.
+  /// Executes the program once and returns when all of its queues are done.
+  /// `dump`: its commands with a reference in the dump space are executed
+  /// rather than skipped. Throws the first error of a queue, with the queue and
+  /// command in its message; the other queues stop at their next wait, and the
+  /// engine runs nothing afterwards.
   void run(HmProgramKind kind, bool dump = false);
 
   /// How often the program has been executed.

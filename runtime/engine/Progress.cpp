@@ -42,8 +42,9 @@ std::string findStuckWait(const Blob &blob, HmProgramKind kind) {
         continue;
       const HmCommand &c = cursors[q].command();
       return "in execution " + std::to_string(step + 1) + " queue '" +
-             blob.string(queues[q].name) + "' command " + std::to_string(cursors[q].index()) +
-             ", iteration " + std::to_string(cursors[q].iteration()) + ", waits for '" +
+             blob.string(queues[q].name) + "' command " +
+             std::to_string(cursors[q].index()) + ", iteration " +
+             std::to_string(cursors[q].iteration()) + ", waits for '" +
              blob.string(queues[c.kernel].name) + "' to reach " +
              std::to_string(target(cursors[q])) + ", it stops at " +
              std::to_string(timelines[c.kernel]);

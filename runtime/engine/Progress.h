@@ -16,10 +16,11 @@ namespace harmony::runtime {
 
 class Blob;
 
-/// Replays waits and signals alone, for the first two executions (later ones differ
-/// from the second in nothing: all waits move by a period). Returns an empty string when
-/// every queue ends, otherwise which queue waits for what. Since queues are sequential
-/// and timelines only grow, one order that ends proves that every order does.
+/// Replays waits and signals alone, for the first two executions (later ones
+/// differ from the second in nothing: all waits move by a period). Returns an
+/// empty string when every queue ends, otherwise which queue waits for what.
+/// Since queues are sequential and timelines only grow, one order that ends
+/// proves that every order does.
 std::string findStuckWait(const Blob &blob, HmProgramKind kind);
 
 } // namespace harmony::runtime

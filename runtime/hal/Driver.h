@@ -5,13 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A driver is a set of devices behind one interface; the engine knows no other. What
-// a driver must do is written down as tests in test/unit/runtime/Conformance.cpp,
-// which run against every driver.
+// A driver is a set of devices behind one interface; the engine knows no other.
+// What a driver must do is written down as tests in
+// test/unit/runtime/Conformance.cpp, which run against every driver.
 //
-// Ownership: the driver owns arenas, workers and queues. Memory outside of devices
-// belongs to the caller, who hands it over with setHostMemory and keeps it mapped
-// until it is replaced or the driver is gone.
+// Ownership: the driver owns arenas, workers and queues. Memory outside of
+// devices belongs to the caller, who hands it over with setHostMemory and keeps
+// it mapped until it is replaced or the driver is gone.
 //
 // Errors: everything throws Error. A range outside of its space throws before a
 // byte is touched.
@@ -33,7 +33,8 @@
 
 namespace harmony::runtime {
 
-/// Bytes [offset, offset + bytes) of a space, a reference whose iteration is fixed.
+/// Bytes [offset, offset + bytes) of a space, a reference whose iteration is
+/// fixed.
 struct Range {
   HmSpace space;
   unsigned device;
@@ -41,7 +42,8 @@ struct Range {
   int64_t bytes;
 };
 
-/// The code that launches refer to. Nothing is copied: the arrays outlive the driver.
+/// The code that launches refer to. Nothing is copied: the arrays outlive the
+/// driver.
 struct KernelTable {
   const HmKernel *kernels = nullptr;
   size_t kernelCount = 0;
@@ -52,20 +54,24 @@ struct KernelTable {
 };
 
 struct DeviceOptions {
-  int64_t capacity = 0;     // bytes of the arena; no range may end beyond
-  int64_t poisonBytes = 0;  // first bytes of the arena to poison at start, when asked to poison
-  int64_t libraryBytes = 0; // scratch of the largest library call; 0: measured at start
+  int64_t capacity = 0; // bytes of the arena; no range may end beyond
+  int64_t poisonBytes =
+      0; // first bytes of the arena to poison at start, when asked to poison
+  int64_t libraryBytes =
+      0; // scratch of the largest library call; 0: measured at start
 };
 
 struct DriverOptions {
   std::vector<DeviceOptions> devices;
   KernelTable kernels;
   HmIsa isa = HM_ISA_AVX2;
-  unsigned threads = 1;  // over all devices; every device has one at least
-  int64_t chunk = 0;     // tests: indices to a worker at a time; 0: chosen by the driver
-  bool poison = false;   // unwritten and released bytes read as NaN
-  bool paranoid = false; // the host store is unreadable while a device's kernel runs
-  bool timing = false;   // fill in Times
+  unsigned threads = 1; // over all devices; every device has one at least
+  int64_t chunk =
+      0; // tests: indices to a worker at a time; 0: chosen by the driver
+  bool poison = false; // unwritten and released bytes read as NaN
+  bool paranoid =
+      false; // the host store is unreadable while a device's kernel runs
+  bool timing = false; // fill in Times
 };
 
 using Traffic = std::array<int64_t, HM_TRAFFIC_COUNT>;
@@ -77,10 +83,10 @@ struct Times {
   double waits = 0;
 };
 
-/// An in-order queue of one device (or of the host) with its timeline, a counter that
-/// only `signal` advances. One thread at a time issues commands. A driver may execute
-/// them later than the call returns, but in order, and each command starts only after
-/// the one before it is complete.
+/// An in-order queue of one device (or of the host) with its timeline, a
+/// counter that only `signal` advances. One thread at a time issues commands. A
+/// driver may execute them later than the call returns, but in order, and each
+/// command starts only after the one before it is complete.
 class Queue {
 public:
   virtual ~Queue() = default;
@@ -88,16 +94,18 @@ public:
   /// Called by the thread that will issue the commands, before the first.
   virtual void attachThread() = 0;
 
-  /// to = from. `from` holds at least to.bytes; both may lie in any space but to is
-  /// not constant. Counted as `traffic`, unless one of them lies in the dump space.
+  /// to = from. `from` holds at least to.bytes; both may lie in any space but
+  /// to is not constant. Counted as `traffic`, unless one of them lies in the
+  /// dump space.
   virtual void copy(const Range &to, const Range &from, HmTraffic traffic) = 0;
 
   /// Every byte of `to` becomes `value`.
   virtual void fill(const Range &to, uint8_t value) = 0;
 
-  /// Kernel over [0, extent), at least `grain` indices to a worker at a time (the last
-  /// piece may be smaller). Operands in the order of the kernel's parameters. `label`
-  /// names the command in errors and outlives the call's execution.
+  /// Kernel over [0, extent), at least `grain` indices to a worker at a time
+  /// (the last piece may be smaller). Operands in the order of the kernel's
+  /// parameters. `label` names the command in errors and outlives the call's
+  /// execution.
   virtual void launch(unsigned kernel, const Range *operands, size_t count,
                       int64_t extent, int64_t grain, const char *label) = 0;
 
@@ -107,14 +115,15 @@ public:
   /// The timeline advances by one when all commands before are complete.
   virtual void signal() = 0;
 
-  /// Commands after this start once the timeline of `other` is at least `value`.
-  /// Throws Aborted when the driver is aborted meanwhile.
+  /// Commands after this start once the timeline of `other` is at least
+  /// `value`. Throws Aborted when the driver is aborted meanwhile.
   virtual void wait(const Queue &other, int64_t value) = 0;
 
   /// The value that the timeline has reached.
   virtual int64_t timeline() const = 0;
 
-  /// Returns when every command issued is complete; throws what went wrong in them.
+  /// Returns when every command issued is complete; throws what went wrong in
+  /// them.
   virtual void finish() = 0;
 };
 
@@ -122,18 +131,21 @@ class Driver {
 public:
   virtual ~Driver() = default;
 
-  /// The memory behind a space that is not a device's. Replaces what was there. Called
-  /// while no command is in flight. The dump space may stay without memory.
+  /// The memory behind a space that is not a device's. Replaces what was there.
+  /// Called while no command is in flight. The dump space may stay without
+  /// memory.
   virtual void setHostMemory(HmSpace space, void *base, int64_t bytes) = 0;
 
-  /// `device` is ignored for host queues. The queue dies with the driver at the latest.
-  virtual std::unique_ptr<Queue> createQueue(HmQueueKind kind, unsigned device) = 0;
+  /// `device` is ignored for host queues. The queue dies with the driver at the
+  /// latest.
+  virtual std::unique_ptr<Queue> createQueue(HmQueueKind kind,
+                                             unsigned device) = 0;
 
   /// Every wait, current and future, throws Aborted.
   virtual void abort() = 0;
 
-  // Evidence, measured from the commands as executed; the plan plays no part. Read
-  // while no command is in flight.
+  // Evidence, measured from the commands as executed; the plan plays no part.
+  // Read while no command is in flight.
 
   /// The highest end address touched in the arena since the last resetEvidence.
   virtual int64_t peak(unsigned device) const = 0;
@@ -141,7 +153,8 @@ public:
   virtual Traffic traffic() const = 0;
   virtual void resetEvidence() = 0;
   virtual Times times() const = 0;
-  /// Pieces of launches that each worker has run, one list for each device, the host's last.
+  /// Pieces of launches that each worker has run, one list for each device, the
+  /// host's last.
   virtual std::vector<std::vector<int64_t>> workerChunks() const = 0;
   /// The most scratch that one library call has taken, in bytes.
   virtual int64_t libraryPeak() const = 0;

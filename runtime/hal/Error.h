@@ -13,14 +13,15 @@
 
 namespace harmony::runtime {
 
-/// What the executable returns to the shell; docs and scripts rely on the values.
+/// What the executable returns to the shell; docs and scripts rely on the
+/// values.
 enum class ExitCode : int {
-  Failure = 1,    // a file could not be written, a device failed
-  Usage = 2,      // flags, or an executable without a payload
-  NoDevice = 3,   // device or host memory, or the processor, is not there
-  Data = 4,       // data or weights: file, key, sample
-  NotFinite = 5,  // loss or gradient
-  Internal = 70,  // the program contradicts itself or its plan
+  Failure = 1,   // a file could not be written, a device failed
+  Usage = 2,     // flags, or an executable without a payload
+  NoDevice = 3,  // device or host memory, or the processor, is not there
+  Data = 4,      // data or weights: file, key, sample
+  NotFinite = 5, // loss or gradient
+  Internal = 70, // the program contradicts itself or its plan
 };
 
 /// The one exception of the runtime. The message is complete: what, where, the
@@ -39,7 +40,8 @@ private:
 /// Thrown out of waits once another queue has failed; never the cause itself.
 class Aborted : public Error {
 public:
-  Aborted() : Error(ExitCode::Failure, "stopped because another queue failed") {}
+  Aborted()
+      : Error(ExitCode::Failure, "stopped because another queue failed") {}
 };
 
 } // namespace harmony::runtime

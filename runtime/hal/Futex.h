@@ -36,12 +36,13 @@ inline void relaxProcessor() {
 #endif
 }
 
-/// Waiters spin this long before they sleep: about what a sleep and a wake-up cost.
+/// Waiters spin this long before they sleep: about what a sleep and a wake-up
+/// cost.
 constexpr std::chrono::nanoseconds spinTime{2000};
 
-/// A word that announces changes of state kept elsewhere: change the state, then
-/// notify(). Waiting costs a short spin before it costs a system call, and notifying
-/// costs a system call only while somebody sleeps.
+/// A word that announces changes of state kept elsewhere: change the state,
+/// then notify(). Waiting costs a short spin before it costs a system call, and
+/// notifying costs a system call only while somebody sleeps.
 class Signal {
 public:
   void notify() {
@@ -51,7 +52,8 @@ public:
   }
 
   /// Returns once `ready()` is true; `ready` reads state with acquire order.
-  template <typename Ready> void await(Ready ready) const {
+  template <typename Ready>
+  void await(Ready ready) const {
     if (ready())
       return;
     auto until = std::chrono::steady_clock::now() + spinTime;

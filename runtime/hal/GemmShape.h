@@ -15,7 +15,8 @@
 
 namespace harmony::runtime {
 
-/// Elements from the first to one past the last that a product touches in each operand.
+/// Elements from the first to one past the last that a product touches in each
+/// operand.
 struct GemmSpans {
   int64_t a, b, c;
 };
@@ -27,8 +28,8 @@ inline int64_t saturate(__int128 value) {
 inline int64_t ceilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 } // namespace detail
 
-/// Extent of a launch's range: the blocks of all batch indices. Fields are positive and
-/// below 2^40; a result that does not fit is INT64_MAX.
+/// Extent of a launch's range: the blocks of all batch indices. Fields are
+/// positive and below 2^40; a result that does not fit is INT64_MAX.
 inline int64_t gemmBlocks(const HmGemm &g) {
   __int128 batches = static_cast<__int128>(g.batch[0]) * g.batch[1];
   batches = static_cast<__int128>(detail::saturate(batches)) * g.batch[2];
@@ -39,14 +40,17 @@ inline int64_t gemmBlocks(const HmGemm &g) {
 }
 
 inline GemmSpans gemmSpans(const HmGemm &g) {
-  auto span = [&](int64_t rows, int64_t columns, int64_t ld, const int64_t *strides) {
+  auto span = [&](int64_t rows, int64_t columns, int64_t ld,
+                  const int64_t *strides) {
     __int128 sum = static_cast<__int128>(rows - 1) * ld + columns;
     for (int i = 0; i < 3; ++i)
       sum += static_cast<__int128>(g.batch[i] - 1) * strides[i];
     return detail::saturate(sum);
   };
-  return {g.transA ? span(g.k, g.m, g.lda, g.strideA) : span(g.m, g.k, g.lda, g.strideA),
-          g.transB ? span(g.n, g.k, g.ldb, g.strideB) : span(g.k, g.n, g.ldb, g.strideB),
+  return {g.transA ? span(g.k, g.m, g.lda, g.strideA)
+                   : span(g.m, g.k, g.lda, g.strideA),
+          g.transB ? span(g.n, g.k, g.ldb, g.strideB)
+                   : span(g.k, g.n, g.ldb, g.strideB),
           span(g.m, g.n, g.ldc, g.strideC)};
 }
 

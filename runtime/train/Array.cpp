@@ -157,16 +157,19 @@ HmType npyType(const std::string &where, const std::string &descr) {
   static constexpr struct {
     const char *descr;
     HmType type;
-  } table[] = {{"<f4", HM_F32}, {"<f8", HM_F64}, {"<f2", HM_F16}, {"<i8", HM_I64},
-               {"<i4", HM_I32}, {"|i1", HM_I8},  {"|u1", HM_U8},  {"|b1", HM_BOOL}};
+  } table[] = {{"<f4", HM_F32}, {"<f8", HM_F64}, {"<f2", HM_F16},
+               {"<i8", HM_I64}, {"<i4", HM_I32}, {"|i1", HM_I8},
+               {"|u1", HM_U8},  {"|b1", HM_BOOL}};
   for (auto &row : table)
     if (descr == row.descr)
       return row.type;
   std::string what = where + "dtype '" + descr + "' is not read";
   if (!descr.empty() && descr[0] == '>')
-    what += ": big-endian, convert it with array.astype(array.dtype.newbyteorder('<'))";
+    what += ": big-endian, convert it with "
+            "array.astype(array.dtype.newbyteorder('<'))";
   else
-    what += "; accepted are float32, float64, float16, int64, int32, int8, uint8, bool";
+    what += "; accepted are float32, float64, float16, int64, int32, int8, "
+            "uint8, bool";
   throw Error(ExitCode::Data, what);
 }
 
@@ -224,7 +227,8 @@ public:
     while (keys[index] != name)
       ++index;
     zip_stat_t status;
-    if (zip_stat_index(archive, index, 0, &status) || !(status.valid & ZIP_STAT_SIZE))
+    if (zip_stat_index(archive, index, 0, &status) ||
+        !(status.valid & ZIP_STAT_SIZE))
       fail(name, "no size");
     std::shared_ptr<char> bytes(new (std::nothrow) char[status.size + 1],
                                 std::default_delete<char[]>());
@@ -235,9 +239,11 @@ public:
       fail(name, zip_strerror(archive));
     zip_uint64_t done = 0;
     std::string problem;
-    // One byte more than there should be: the checksum is compared at the very end.
+    // One byte more than there should be: the checksum is compared at the very
+    // end.
     while (problem.empty()) {
-      zip_int64_t n = zip_fread(file, bytes.get() + done, status.size + 1 - done);
+      zip_int64_t n =
+          zip_fread(file, bytes.get() + done, status.size + 1 - done);
       if (n < 0)
         problem = zip_file_strerror(file);
       else if (n == 0)
@@ -247,15 +253,16 @@ public:
     }
     zip_fclose(file);
     if (problem.empty() && done != status.size)
-      problem = "truncated: " + std::to_string(done) + " of " + std::to_string(status.size) +
-                " bytes";
+      problem = "truncated: " + std::to_string(done) + " of " +
+                std::to_string(status.size) + " bytes";
     if (!problem.empty())
       fail(name, problem);
     return parseNpy(path, name, bytes.get(), status.size, bytes);
   }
 
 private:
-  [[noreturn]] void fail(const std::string &key, const std::string &what) const {
+  [[noreturn]] void fail(const std::string &key,
+                         const std::string &what) const {
     throw Error(ExitCode::Data, path + ": '" + key + "': " + what);
   }
 
@@ -269,7 +276,9 @@ public:
   explicit SafetensorsSource(const std::string &path) : contents(path) {}
   const std::string &file() const override { return contents.path(); }
   std::vector<std::string> names() const override { return contents.names(); }
-  Array load(const std::string &name) const override { return *contents.find(name); }
+  Array load(const std::string &name) const override {
+    return *contents.find(name);
+  }
 
 private:
   SafetensorsFile contents;
@@ -277,7 +286,8 @@ private:
 
 } // namespace
 
-Array parseNpy(const std::string &file, const std::string &key, const char *bytes, size_t size,
+Array parseNpy(const std::string &file, const std::string &key,
+               const char *bytes, size_t size,
                std::shared_ptr<const void> owner) {
   std::string where = file + ": '" + key + "': ";
   static constexpr char magic[] = "\x93NUMPY";
@@ -285,14 +295,16 @@ Array parseNpy(const std::string &file, const std::string &key, const char *byte
     throw Error(ExitCode::Data, where + "not a .npy array");
   unsigned version = static_cast<unsigned char>(bytes[6]);
   if (version < 1 || version > 3)
-    throw Error(ExitCode::Data, where + ".npy format version " + std::to_string(version) +
+    throw Error(ExitCode::Data, where + ".npy format version " +
+                                    std::to_string(version) +
                                     ", accepted are 1 to 3");
   size_t lengthBytes = version == 1 ? 2 : 4;
   size_t headerLength = 0;
   if (size < 8 + lengthBytes)
     throw Error(ExitCode::Data, where + "truncated in its header");
   for (size_t i = 0; i < lengthBytes; ++i)
-    headerLength |= static_cast<size_t>(static_cast<unsigned char>(bytes[8 + i])) << 8 * i;
+    headerLength |=
+        static_cast<size_t>(static_cast<unsigned char>(bytes[8 + i])) << 8 * i;
   size_t begin = 8 + lengthBytes + headerLength;
   if (begin > size)
     throw Error(ExitCode::Data, where + "truncated in its header");
@@ -305,11 +317,13 @@ Array parseNpy(const std::string &file, const std::string &key, const char *byte
   array.shape = header.shape;
   array.bytes = arrayBytes(array.type, array.shape);
   if (header.fortran && header.shape.size() > 1)
-    throw Error(ExitCode::Data, where + "is stored in Fortran order; save "
-                                        "numpy.ascontiguousarray(array) instead");
+    throw Error(ExitCode::Data, where +
+                                    "is stored in Fortran order; save "
+                                    "numpy.ascontiguousarray(array) instead");
   if (array.bytes < 0 || static_cast<size_t>(array.bytes) != size - begin)
-    throw Error(ExitCode::Data, where + describe(array.type, array.shape) + " needs " +
-                                    std::to_string(array.bytes) + " bytes, found " +
+    throw Error(ExitCode::Data, where + describe(array.type, array.shape) +
+                                    " needs " + std::to_string(array.bytes) +
+                                    " bytes, found " +
                                     std::to_string(size - begin));
   array.data = bytes + begin;
   array.owner = std::move(owner);
@@ -320,16 +334,19 @@ std::unique_ptr<ArraySource> openSource(const std::string &source) {
   size_t equals = source.find('=');
   if (endsWith(source, ".npy")) {
     if (equals == std::string::npos || equals == 0)
-      throw Error(ExitCode::Data, source + ": a .npy file has no name in it; write NAME=" +
-                                      source + ", NAME being the model's input");
-    return std::make_unique<NpySource>(source.substr(0, equals), source.substr(equals + 1));
+      throw Error(ExitCode::Data,
+                  source + ": a .npy file has no name in it; write NAME=" +
+                      source + ", NAME being the model's input");
+    return std::make_unique<NpySource>(source.substr(0, equals),
+                                       source.substr(equals + 1));
   }
   if (endsWith(source, ".npz"))
     return std::make_unique<NpzSource>(source);
   if (endsWith(source, ".safetensors"))
     return std::make_unique<SafetensorsSource>(source);
-  throw Error(ExitCode::Data,
-              source + ": accepted are FILE.npz, FILE.safetensors and NAME=FILE.npy");
+  throw Error(
+      ExitCode::Data,
+      source + ": accepted are FILE.npz, FILE.safetensors and NAME=FILE.npy");
 }
 
 } // namespace harmony::runtime

@@ -34,22 +34,26 @@ std::string describe(unsigned type, const std::vector<int64_t> &shape);
 /// Element count times element size; -1 when it overflows.
 int64_t arrayBytes(unsigned type, const std::vector<int64_t> &shape);
 
-/// A file (or several) that holds arrays under names. Arrays are read when asked for, so
-/// an array that nobody needs may be of a kind that cannot be read.
+/// A file (or several) that holds arrays under names. Arrays are read when
+/// asked for, so an array that nobody needs may be of a kind that cannot be
+/// read.
 class ArraySource {
 public:
   virtual ~ArraySource() = default;
   virtual const std::string &file() const = 0;
   virtual std::vector<std::string> names() const = 0;
-  /// `name` is one of names(). Throws Data naming file, key, expected and found.
+  /// `name` is one of names(). Throws Data naming file, key, expected and
+  /// found.
   virtual Array load(const std::string &name) const = 0;
 };
 
 /// SOURCE of --data: FILE.npz, FILE.safetensors or NAME=FILE.npy. Throws Data.
 std::unique_ptr<ArraySource> openSource(const std::string &source);
 
-/// The array in a .npy file's bytes. numpy's format description, versions 1 to 3.
-Array parseNpy(const std::string &file, const std::string &key, const char *bytes, size_t size,
+/// The array in a .npy file's bytes. numpy's format description, versions 1
+/// to 3.
+Array parseNpy(const std::string &file, const std::string &key,
+               const char *bytes, size_t size,
                std::shared_ptr<const void> owner);
 
 } // namespace harmony::runtime

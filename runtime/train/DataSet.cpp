@@ -18,19 +18,24 @@ namespace harmony::runtime {
 
 namespace {
 
-std::string nameOf(const Array &array) { return array.file + ": '" + array.key + "'"; }
+std::string nameOf(const Array &array) {
+  return array.file + ": '" + array.key + "'";
+}
 
 /// The shape that messages show: the sample axis as a word.
 std::string expectedShape(const Blob &blob, const HmInput &input) {
   std::string text = std::string(typeName(input.type)) + " [";
   Span<int64_t> dims = blob.dims(input.dims, input.rank);
   for (size_t i = 0; i < dims.size(); ++i)
-    text += (i ? ", " : "") +
-            (i == 0 && !input.perStep ? std::string("samples") : std::to_string(dims[i]));
+    text +=
+        (i ? ", " : "") + (i == 0 && !input.perStep ? std::string("samples")
+                                                    : std::to_string(dims[i]));
   return text + "]";
 }
 
-bool reads(const HmInput &input, HmProgramKind program) { return input.usedBy >> program & 1; }
+bool reads(const HmInput &input, HmProgramKind program) {
+  return input.usedBy >> program & 1;
+}
 
 std::string join(const std::vector<std::string> &names) {
   std::string text;
@@ -39,13 +44,17 @@ std::string join(const std::vector<std::string> &names) {
   return text.empty() ? "nothing" : text;
 }
 
-void fillRandom(char *values, int64_t bytes, const HmInput &input, SplitMix &random) {
+void fillRandom(char *values, int64_t bytes, const HmInput &input,
+                SplitMix &random) {
   int64_t width = typeBytes(input.type);
   for (int64_t at = 0; at < bytes; at += width) {
-    auto put = [&](auto value) { std::memcpy(values + at, &value, sizeof(value)); };
+    auto put = [&](auto value) {
+      std::memcpy(values + at, &value, sizeof(value));
+    };
     int64_t integer =
         input.checked && input.high > input.low
-            ? input.low + static_cast<int64_t>(random.below(input.high - input.low))
+            ? input.low +
+                  static_cast<int64_t>(random.below(input.high - input.low))
             : 0;
     switch (input.type) {
     case HM_F32:
@@ -81,8 +90,9 @@ DataSet::DataSet(const std::vector<std::string> &sources, const Blob &blob,
     for (const std::string &name : opened.back()->names()) {
       auto [place, isNew] = places.emplace(name, opened.back().get());
       if (!isNew)
-        throw Error(ExitCode::Data, "'" + name + "' is in " + place->second->file() +
-                                        " and in " + opened.back()->file());
+        throw Error(ExitCode::Data, "'" + name + "' is in " +
+                                        place->second->file() + " and in " +
+                                        opened.back()->file());
       present.push_back(name);
     }
   }
@@ -99,8 +109,9 @@ DataSet::DataSet(const std::vector<std::string> &sources, const Blob &blob,
       continue;
     }
     if (place == places.end())
-      throw Error(ExitCode::Data, "no array for the model's input '" + name + "', " +
-                                      expectedShape(blob, input) + ", in " + join(sources) +
+      throw Error(ExitCode::Data, "no array for the model's input '" + name +
+                                      "', " + expectedShape(blob, input) +
+                                      ", in " + join(sources) +
                                       "; found: " + join(present));
     match(blob, i, place->second->load(name));
     places.erase(place);
@@ -114,7 +125,8 @@ DataSet::DataSet(const std::vector<std::string> &sources, const Blob &blob,
 
 void DataSet::match(const Blob &blob, size_t index, Array array) {
   const HmInput &input = blob.inputs()[index];
-  bool typeFits = array.type == input.type || (array.type == HM_I32 && input.type == HM_I64);
+  bool typeFits = array.type == input.type ||
+                  (array.type == HM_I32 && input.type == HM_I64);
   Span<int64_t> dims = blob.dims(input.dims, input.rank);
   bool shapeFits = array.shape.size() == dims.size();
   for (size_t d = input.perStep ? 0 : 1; shapeFits && d < dims.size(); ++d)
@@ -125,12 +137,14 @@ void DataSet::match(const Blob &blob, size_t index, Array array) {
       hint = "; convert it with array.astype(numpy.float32)";
     else if (!typeFits)
       hint = "; only int32 is accepted for int64, nothing else is converted";
-    throw Error(ExitCode::Data, nameOf(array) + " is " + describe(array.type, array.shape) +
-                                    ", expected " + expectedShape(blob, input) + hint);
+    throw Error(ExitCode::Data,
+                nameOf(array) + " is " + describe(array.type, array.shape) +
+                    ", expected " + expectedShape(blob, input) + hint);
   }
   if (!input.perStep) {
     if (sampleCount >= 0 && array.shape[0] != sampleCount)
-      throw Error(ExitCode::Data, nameOf(array) + " has " + std::to_string(array.shape[0]) +
+      throw Error(ExitCode::Data, nameOf(array) + " has " +
+                                      std::to_string(array.shape[0]) +
                                       " samples, " + countedBy + " has " +
                                       std::to_string(sampleCount));
     sampleCount = array.shape[0];
@@ -139,8 +153,8 @@ void DataSet::match(const Blob &blob, size_t index, Array array) {
   arrays[index] = std::move(array);
 }
 
-DataSet DataSet::synthetic(const Blob &blob, HmProgramKind program, int64_t samples,
-                           uint64_t seed) {
+DataSet DataSet::synthetic(const Blob &blob, HmProgramKind program,
+                           int64_t samples, uint64_t seed) {
   DataSet data;
   data.arrays.resize(blob.inputs().size());
   data.sampleCount = samples;
@@ -157,7 +171,8 @@ DataSet DataSet::synthetic(const Blob &blob, HmProgramKind program, int64_t samp
     if (!input.perStep)
       array.shape[0] = samples;
     array.bytes = input.sampleBytes * (input.perStep ? 1 : samples);
-    std::shared_ptr<char> bytes(new char[array.bytes + 1](), std::default_delete<char[]>());
+    std::shared_ptr<char> bytes(new char[array.bytes + 1](),
+                                std::default_delete<char[]>());
     SplitMix random(SplitMix(seed).next() + i);
     fillRandom(bytes.get(), array.bytes, input, random);
     array.data = bytes.get();
@@ -166,7 +181,8 @@ DataSet DataSet::synthetic(const Blob &blob, HmProgramKind program, int64_t samp
   return data;
 }
 
-BatchFiller::BatchFiller(const Blob &blob, const DataSet &data, HmProgramKind program)
+BatchFiller::BatchFiller(const Blob &blob, const DataSet &data,
+                         HmProgramKind program)
     : batchSize(blob.header().programs[program].batch) {
   for (size_t i = 0; i < blob.inputs().size(); ++i) {
     const HmInput &input = blob.inputs()[i];
@@ -201,8 +217,8 @@ void BatchFiller::fill(char *batchSpace, const int64_t *indices) const {
   }
 }
 
-void BatchFiller::checkValues(const Part &part, const char *values, int64_t bytes,
-                              int64_t sample) const {
+void BatchFiller::checkValues(const Part &part, const char *values,
+                              int64_t bytes, int64_t sample) const {
   const HmInput &input = *part.input;
   int64_t width = typeBytes(input.type);
   for (int64_t at = 0; at < bytes; at += width) {
@@ -217,10 +233,11 @@ void BatchFiller::checkValues(const Part &part, const char *values, int64_t byte
     if ((value >= input.low && value < input.high) ||
         (input.hasIgnored && value == input.ignored))
       continue;
-    std::string what = nameOf(*part.array) + " sample " + std::to_string(sample) + " element " +
-                       std::to_string(at / width) + " is " + std::to_string(value) +
-                       ", accepted range is [" + std::to_string(input.low) + ", " +
-                       std::to_string(input.high) + ")";
+    std::string what =
+        nameOf(*part.array) + " sample " + std::to_string(sample) +
+        " element " + std::to_string(at / width) + " is " +
+        std::to_string(value) + ", accepted range is [" +
+        std::to_string(input.low) + ", " + std::to_string(input.high) + ")";
     if (input.hasIgnored)
       what += " and " + std::to_string(input.ignored);
     throw Error(ExitCode::Data, what);

@@ -17,23 +17,25 @@
 
 namespace harmony::runtime {
 
-/// One array for each input that a program reads, matched by name and checked for dtype
-/// and shape. int32 arrays serve int64 inputs; nothing else is converted.
+/// One array for each input that a program reads, matched by name and checked
+/// for dtype and shape. int32 arrays serve int64 inputs; nothing else is
+/// converted.
 class DataSet {
 public:
-  /// `program`: whose inputs are needed. `extra`: names of arrays wanted beside these
-  /// (labels of a metric); they must be among the model's inputs. Throws Data naming
-  /// file, key, expected and found.
-  DataSet(const std::vector<std::string> &sources, const Blob &blob, HmProgramKind program,
-          const std::vector<std::string> &extra = {});
+  /// `program`: whose inputs are needed. `extra`: names of arrays wanted beside
+  /// these (labels of a metric); they must be among the model's inputs. Throws
+  /// Data naming file, key, expected and found.
+  DataSet(const std::vector<std::string> &sources, const Blob &blob,
+          HmProgramKind program, const std::vector<std::string> &extra = {});
 
   /// Random values in the accepted ranges, `samples` of them.
-  static DataSet synthetic(const Blob &blob, HmProgramKind program, int64_t samples,
-                           uint64_t seed);
+  static DataSet synthetic(const Blob &blob, HmProgramKind program,
+                           int64_t samples, uint64_t seed);
 
   int64_t samples() const { return sampleCount; }
 
-  /// The array for input number `index` of the blob; null when it is not needed.
+  /// The array for input number `index` of the blob; null when it is not
+  /// needed.
   const Array *array(size_t index) const {
     return arrays[index].data || arrays[index].owner ? &arrays[index] : nullptr;
   }
@@ -57,8 +59,9 @@ public:
   /// References stay valid as long as blob and data.
   BatchFiller(const Blob &blob, const DataSet &data, HmProgramKind program);
 
-  /// Writes the samples `indices[0, batch)` to a batch space. Allocates nothing unless
-  /// it throws Data: a value outside of its input's range, with file, key and sample.
+  /// Writes the samples `indices[0, batch)` to a batch space. Allocates nothing
+  /// unless it throws Data: a value outside of its input's range, with file,
+  /// key and sample.
   void fill(char *batchSpace, const int64_t *indices) const;
 
   int64_t batch() const { return batchSize; }
@@ -70,7 +73,8 @@ private:
     bool widen; // int32 to int64
   };
 
-  void checkValues(const Part &part, const char *values, int64_t bytes, int64_t sample) const;
+  void checkValues(const Part &part, const char *values, int64_t bytes,
+                   int64_t sample) const;
 
   int64_t batchSize;
   std::vector<Part> parts;

@@ -15,18 +15,21 @@
 namespace harmony::runtime {
 
 static std::vector<std::string> labelNames(const Options &options) {
-  return options.metricLabels.empty() ? std::vector<std::string>()
-                                      : std::vector<std::string>{options.metricLabels};
+  return options.metricLabels.empty()
+             ? std::vector<std::string>()
+             : std::vector<std::string>{options.metricLabels};
 }
 
 Evaluator::Evaluator(const Blob &blob, Session &session, const Options &options)
     : blob(blob), session(session), options(options),
       data(options.validation, blob, HM_PROGRAM_EVALUATE, labelNames(options)),
-      filler(blob, data, HM_PROGRAM_EVALUATE), batchSpace(blob.header().batchBytes, "batch") {
+      filler(blob, data, HM_PROGRAM_EVALUATE),
+      batchSpace(blob.header().batchBytes, "batch") {
   if (data.samples() < 1)
     throw Error(ExitCode::Data, "--val has no samples");
   if (!options.outputs.empty() && blob.outputs().empty())
-    throw Error(ExitCode::Usage, "--outputs: this executable has no outputs beside the loss");
+    throw Error(ExitCode::Usage,
+                "--outputs: this executable has no outputs beside the loss");
   if (!options.metricOutput.empty())
     prepareAccuracy();
 }
@@ -44,20 +47,23 @@ void Evaluator::prepareAccuracy() {
       accuracy.labels = data.array(i);
     }
   auto refuse = [&](const std::string &what) {
-    throw Error(ExitCode::Usage, "--metric accuracy:" + options.metricOutput + "," +
-                                     options.metricLabels + ": " + what);
+    throw Error(ExitCode::Usage, "--metric accuracy:" + options.metricOutput +
+                                     "," + options.metricLabels + ": " + what);
   };
   if (!accuracy.output)
-    refuse("no output '" + options.metricOutput + "'; outputs: " + (names.empty() ? "none" : names));
+    refuse("no output '" + options.metricOutput +
+           "'; outputs: " + (names.empty() ? "none" : names));
   if (!accuracy.input || !accuracy.labels)
     refuse("no input '" + options.metricLabels + "'");
   Span<int64_t> out = blob.dims(accuracy.output->dims, accuracy.output->rank);
   Span<int64_t> in = blob.dims(accuracy.input->dims, accuracy.input->rank);
-  bool isInteger = accuracy.input->type == HM_I64 || accuracy.input->type == HM_I32;
-  if (accuracy.output->type != HM_F32 || accuracy.output->perStep || !isInteger ||
-      accuracy.input->perStep || out.size() != in.size() + 1)
+  bool isInteger =
+      accuracy.input->type == HM_I64 || accuracy.input->type == HM_I32;
+  if (accuracy.output->type != HM_F32 || accuracy.output->perStep ||
+      !isInteger || accuracy.input->perStep || out.size() != in.size() + 1)
     refuse("the output must be f32 with one axis more than the integer labels");
-  // Classes on the last axis, as language models have them, or on axis 1, as ONNX does.
+  // Classes on the last axis, as language models have them, or on axis 1, as
+  // ONNX does.
   if (std::equal(in.begin() + 1, in.end(), out.begin() + 1)) {
     accuracy.classes = out[out.size() - 1];
   } else if (std::equal(in.begin() + 1, in.end(), out.begin() + 2)) {
@@ -71,13 +77,16 @@ void Evaluator::prepareAccuracy() {
     refuse("the output has no classes");
 }
 
-void Evaluator::countCorrect(EvaluationRecord &record, int64_t firstSample, int64_t rows) const {
+void Evaluator::countCorrect(EvaluationRecord &record, int64_t firstSample,
+                             int64_t rows) const {
   const int64_t classes = accuracy.classes, inner = accuracy.inner;
-  const int64_t values = accuracy.output->sampleBytes / static_cast<int64_t>(sizeof(float));
+  const int64_t values =
+      accuracy.output->sampleBytes / static_cast<int64_t>(sizeof(float));
   const int64_t labels = values / classes;
   const bool narrow = accuracy.labels->type == HM_I32;
   for (int64_t row = 0; row < rows; ++row) {
-    const char *scores = session.host(accuracy.output->home + row * accuracy.output->sampleBytes);
+    const char *scores = session.host(accuracy.output->home +
+                                      row * accuracy.output->sampleBytes);
     for (int64_t i = 0; i < labels; ++i) {
       int64_t at = (firstSample + row) * labels + i;
       int64_t label = 0;
@@ -112,7 +121,8 @@ EvaluationRecord Evaluator::run() {
   const int64_t batches = (samples + batch - 1) / batch;
   Span<HmLossTerm> terms = blob.lossTerms();
   std::vector<double> numerators(terms.size()), denominators(terms.size());
-  std::vector<std::vector<char>> kept(options.outputs.empty() ? 0 : blob.outputs().size());
+  std::vector<std::vector<char>> kept(
+      options.outputs.empty() ? 0 : blob.outputs().size());
   std::vector<int64_t> indices(batch);
   EvaluationRecord record;
   record.samples = samples;
@@ -143,13 +153,15 @@ EvaluationRecord Evaluator::run() {
   }
   for (size_t t = 0; t < terms.size(); ++t)
     if (terms[t].program == HM_PROGRAM_EVALUATE && record.hasLoss)
-      record.loss += static_cast<double>(terms[t].scale) * numerators[t] / denominators[t];
+      record.loss +=
+          static_cast<double>(terms[t].scale) * numerators[t] / denominators[t];
   if (!options.outputs.empty())
     writeOutputs(kept, batches);
   return record;
 }
 
-void Evaluator::writeOutputs(const std::vector<std::vector<char>> &bytes, int64_t batches) const {
+void Evaluator::writeOutputs(const std::vector<std::vector<char>> &bytes,
+                             int64_t batches) const {
   std::vector<Array> arrays;
   for (size_t i = 0; i < bytes.size(); ++i) {
     const HmOutput &output = blob.outputs()[i];

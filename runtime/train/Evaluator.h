@@ -17,17 +17,18 @@
 
 namespace harmony::runtime {
 
-/// Runs the evaluation program over --val, in order. The last batch is filled up with
-/// copies of the first sample; metric and outputs leave these out, and the loss, in
-/// which they cannot be told apart, is that of whole batches.
+/// Runs the evaluation program over --val, in order. The last batch is filled
+/// up with copies of the first sample; metric and outputs leave these out, and
+/// the loss, in which they cannot be told apart, is that of whole batches.
 class Evaluator {
 public:
-  /// Opens the data and checks that metric and outputs can be made. Throws Data or Usage.
+  /// Opens the data and checks that metric and outputs can be made. Throws Data
+  /// or Usage.
   Evaluator(const Blob &blob, Session &session, const Options &options);
 
-  /// The host store must be current. Leaves the devices without the training state.
-  /// Writes --outputs where asked for. loss = sum over terms of scale * (numerators of
-  /// all batches) / (denominators of all batches).
+  /// The host store must be current. Leaves the devices without the training
+  /// state. Writes --outputs where asked for. loss = sum over terms of scale *
+  /// (numerators of all batches) / (denominators of all batches).
   EvaluationRecord run();
 
 private:
@@ -41,8 +42,10 @@ private:
   };
 
   void prepareAccuracy();
-  void countCorrect(EvaluationRecord &record, int64_t firstSample, int64_t rows) const;
-  void writeOutputs(const std::vector<std::vector<char>> &bytes, int64_t batches) const;
+  void countCorrect(EvaluationRecord &record, int64_t firstSample,
+                    int64_t rows) const;
+  void writeOutputs(const std::vector<std::vector<char>> &bytes,
+                    int64_t batches) const;
 
   const Blob &blob;
   Session &session;

@@ -26,7 +26,8 @@ FileMapping::FileMapping(const std::string &path, ExitCode code) {
     throw Error(code, path + ": not a regular file");
   }
   bytes = status.st_size;
-  void *p = bytes ? mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
+  void *p =
+      bytes ? mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
   int error = errno;
   close(file);
   if (p == MAP_FAILED)

@@ -15,7 +15,8 @@
 
 namespace harmony::runtime {
 
-/// Read-only view of a regular file. Errors name the file and carry the given code.
+/// Read-only view of a regular file. Errors name the file and carry the given
+/// code.
 class FileMapping {
 public:
   FileMapping(const std::string &path, ExitCode code);

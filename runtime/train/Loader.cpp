@@ -11,9 +11,10 @@
 
 namespace harmony::runtime {
 
-Loader::Loader(const BatchFiller &filler, int64_t samples, bool shuffle, uint64_t seed,
-               std::array<char *, 2> buffers)
-    : filler(filler), shuffle(shuffle), seed(seed), buffers(buffers), order(samples) {
+Loader::Loader(const BatchFiller &filler, int64_t samples, bool shuffle,
+               uint64_t seed, std::array<char *, 2> buffers)
+    : filler(filler), shuffle(shuffle), seed(seed), buffers(buffers),
+      order(samples) {
   thread = std::thread([this] { load(); });
 }
 
@@ -36,7 +37,8 @@ void Loader::load() {
         char *buffer = nullptr;
         {
           std::unique_lock<std::mutex> lock(mutex);
-          changed.wait(lock, [this] { return stopping || filled - consumed < 2; });
+          changed.wait(lock,
+                       [this] { return stopping || filled - consumed < 2; });
           if (stopping)
             return;
           buffer = buffers[filled % 2];

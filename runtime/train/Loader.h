@@ -19,20 +19,21 @@
 
 namespace harmony::runtime {
 
-/// Fills one of two batch buffers while a step reads the other. Epochs follow each
-/// other; the samples after the last whole batch of an epoch are left out. Allocates
-/// nothing after its construction.
+/// Fills one of two batch buffers while a step reads the other. Epochs follow
+/// each other; the samples after the last whole batch of an epoch are left out.
+/// Allocates nothing after its construction.
 class Loader {
 public:
-  /// Buffers and data outlive the loader. `data` has at least one batch of samples.
-  Loader(const BatchFiller &filler, int64_t samples, bool shuffle, uint64_t seed,
-         std::array<char *, 2> buffers);
+  /// Buffers and data outlive the loader. `data` has at least one batch of
+  /// samples.
+  Loader(const BatchFiller &filler, int64_t samples, bool shuffle,
+         uint64_t seed, std::array<char *, 2> buffers);
   ~Loader();
   Loader(const Loader &) = delete;
   Loader &operator=(const Loader &) = delete;
 
-  /// The buffer with the next batch, waiting for it if need be. Throws what reading it
-  /// threw.
+  /// The buffer with the next batch, waiting for it if need be. Throws what
+  /// reading it threw.
   char *acquire();
 
   /// The batch acquired last is used up.

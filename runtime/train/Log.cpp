@@ -29,7 +29,8 @@ public:
   __attribute__((format(printf, 2, 3))) void add(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    int n = std::vsnprintf(buffer.data() + used, buffer.size() - used, format, arguments);
+    int n = std::vsnprintf(buffer.data() + used, buffer.size() - used, format,
+                           arguments);
     va_end(arguments);
     used = std::min(buffer.size() - 1, used + std::max(0, n));
   }
@@ -52,13 +53,14 @@ private:
 } // namespace
 
 Log::Log(const std::string &path, int64_t totalSteps)
-    : totalSteps(totalSteps), terminal(isatty(STDOUT_FILENO)), path(path), line(16384),
-      start(std::chrono::steady_clock::now()), lastDrawn(start) {
+    : totalSteps(totalSteps), terminal(isatty(STDOUT_FILENO)), path(path),
+      line(16384), start(std::chrono::steady_clock::now()), lastDrawn(start) {
   if (path.empty())
     return;
   file = std::fopen(path.c_str(), "we");
   if (!file)
-    throw Error(ExitCode::Failure, path + ": cannot be written: " + strerror(errno));
+    throw Error(ExitCode::Failure,
+                path + ": cannot be written: " + strerror(errno));
   std::setvbuf(file, nullptr, _IONBF, 0); // every line is there if the run ends
 }
 
@@ -70,11 +72,13 @@ Log::~Log() {
 
 void Log::writeLine(const char *text, size_t length) {
   if (file && std::fwrite(text, 1, length, file) != length)
-    throw Error(ExitCode::Failure, path + ": writing failed: " + strerror(errno));
+    throw Error(ExitCode::Failure,
+                path + ": writing failed: " + strerror(errno));
 }
 
 void Log::step(const StepRecord &r) {
-  double perSecond = r.seconds > 0 ? static_cast<double>(r.samples) / r.seconds : 0;
+  double perSecond =
+      r.seconds > 0 ? static_cast<double>(r.samples) / r.seconds : 0;
   if (file) {
     LineBuilder text(line);
     text.add("{\"step\": %lld", static_cast<long long>(r.step));
@@ -103,24 +107,31 @@ void Log::step(const StepRecord &r) {
   int64_t every = std::max<int64_t>(1, totalSteps / plainLines);
   if (r.step == 1 || r.step % every == 0 || r.step == totalSteps)
     std::printf("step %lld/%lld  loss %.6g  lr %.4g  %.4g samples/s\n",
-                static_cast<long long>(r.step), static_cast<long long>(totalSteps), r.loss,
-                r.rate, perSecond);
+                static_cast<long long>(r.step),
+                static_cast<long long>(totalSteps), r.loss, r.rate, perSecond);
 }
 
 void Log::drawBar(const StepRecord &r) {
   auto now = std::chrono::steady_clock::now();
-  if (r.step != totalSteps && r.step != 1 && now - lastDrawn < std::chrono::milliseconds(100))
+  if (r.step != totalSteps && r.step != 1 &&
+      now - lastDrawn < std::chrono::milliseconds(100))
     return;
   lastDrawn = now;
   double elapsed = std::chrono::duration<double>(now - start).count();
   double rate = static_cast<double>(r.step) / std::max(elapsed, 1e-9);
-  auto left = static_cast<long long>(static_cast<double>(totalSteps - r.step) / rate);
-  int filled = static_cast<int>(barWidth * r.step / std::max<int64_t>(1, totalSteps));
-  static const char full[] = "########################", empty[] = "........................";
-  std::printf("\r\033[K[%.*s%.*s] %lld/%lld  loss %.5g  lr %.3g  %.4g samples/s  %lld:%02lld:%02lld left",
-              filled, full, barWidth - filled, empty, static_cast<long long>(r.step),
+  auto left =
+      static_cast<long long>(static_cast<double>(totalSteps - r.step) / rate);
+  int filled =
+      static_cast<int>(barWidth * r.step / std::max<int64_t>(1, totalSteps));
+  static const char full[] = "########################",
+                    empty[] = "........................";
+  std::printf("\r\033[K[%.*s%.*s] %lld/%lld  loss %.5g  lr %.3g  %.4g "
+              "samples/s  %lld:%02lld:%02lld left",
+              filled, full, barWidth - filled, empty,
+              static_cast<long long>(r.step),
               static_cast<long long>(totalSteps), r.loss, r.rate,
-              rate * static_cast<double>(r.samples), left / 3600, left / 60 % 60, left % 60);
+              rate * static_cast<double>(r.samples), left / 3600,
+              left / 60 % 60, left % 60);
   std::fflush(stdout);
   barShown = true;
 }
@@ -135,25 +146,30 @@ void Log::endBar() {
 void Log::evaluation(const EvaluationRecord &r) {
   endBar();
   LineBuilder text(line);
-  text.add("{\"step\": %lld, \"eval_samples\": %lld", static_cast<long long>(r.step),
-           static_cast<long long>(r.samples));
+  text.add("{\"step\": %lld, \"eval_samples\": %lld",
+           static_cast<long long>(r.step), static_cast<long long>(r.samples));
   if (r.hasLoss)
     text.addNumber("eval_loss", r.loss);
-  double accuracy = r.counted ? static_cast<double>(r.correct) / static_cast<double>(r.counted) : 0;
+  double accuracy = r.counted ? static_cast<double>(r.correct) /
+                                    static_cast<double>(r.counted)
+                              : 0;
   if (r.hasAccuracy)
     text.addNumber("accuracy", accuracy);
   text.add("}\n");
   writeLine(line.data(), text.length());
 
-  std::printf("evaluation after step %lld, %lld samples:", static_cast<long long>(r.step),
+  std::printf("evaluation after step %lld, %lld samples:",
+              static_cast<long long>(r.step),
               static_cast<long long>(r.samples));
   if (r.hasLoss)
     std::printf("  loss %.6g", r.loss);
   if (r.hasLoss && r.lossSamples < r.samples)
-    std::printf(" (whole batches: %lld samples)", static_cast<long long>(r.lossSamples));
+    std::printf(" (whole batches: %lld samples)",
+                static_cast<long long>(r.lossSamples));
   if (r.hasAccuracy)
     std::printf("  accuracy %.2f %% (%lld of %lld)", 100 * accuracy,
-                static_cast<long long>(r.correct), static_cast<long long>(r.counted));
+                static_cast<long long>(r.correct),
+                static_cast<long long>(r.counted));
   std::printf("\n");
   std::fflush(stdout);
 }

@@ -37,8 +37,8 @@ struct EvaluationRecord {
   int64_t correct = 0, counted = 0;
 };
 
-/// Standard output (a progress bar on a terminal, plain lines elsewhere) and, where
-/// asked for, JSON lines in a file. step() allocates nothing.
+/// Standard output (a progress bar on a terminal, plain lines elsewhere) and,
+/// where asked for, JSON lines in a file. step() allocates nothing.
 class Log {
 public:
   /// `path` empty: no file. Throws Failure when the file cannot be created.

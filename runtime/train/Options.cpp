@@ -31,8 +31,10 @@ unsigned usableProcessors() {
   throw Error(ExitCode::Usage, what + "; --help lists the flags");
 }
 
-/// Validators that say nothing in --help: the ranges are wide and the texts name the words.
-template <typename T> CLI::Validator inRange(T low, T high) {
+/// Validators that say nothing in --help: the ranges are wide and the texts
+/// name the words.
+template <typename T>
+CLI::Validator inRange(T low, T high) {
   return CLI::Range(low, high).description("");
 }
 CLI::Validator oneOf(std::vector<std::string> words) {
@@ -48,22 +50,28 @@ struct HyperparameterFlag {
   double low, end;     // accepted: [low, end)
 };
 
-constexpr unsigned adamFamily = 1u << HM_OPTIMIZER_ADAM | 1u << HM_OPTIMIZER_ADAMW;
+constexpr unsigned adamFamily =
+    1u << HM_OPTIMIZER_ADAM | 1u << HM_OPTIMIZER_ADAMW;
 constexpr unsigned builtIn = adamFamily | 1u << HM_OPTIMIZER_SGD;
 constexpr double noLimit = HUGE_VAL;
 
 const HyperparameterFlag hyperparameterFlags[] = {
     {"--lr", &Hyperparameters::rate, "learning rate", builtIn, 0, noLimit},
-    {"--momentum", &Hyperparameters::momentum, "momentum of sgd", 1u << HM_OPTIMIZER_SGD, 0, 1},
-    {"--beta1", &Hyperparameters::beta1, "decay of the first moment", adamFamily, 0, 1},
-    {"--beta2", &Hyperparameters::beta2, "decay of the second moment", adamFamily, 0, 1},
-    {"--eps", &Hyperparameters::epsilon, "added to the root of the second moment", adamFamily, 0,
-     noLimit},
-    {"--weight-decay", &Hyperparameters::weightDecay, "weight decay", builtIn, 0, noLimit},
+    {"--momentum", &Hyperparameters::momentum, "momentum of sgd",
+     1u << HM_OPTIMIZER_SGD, 0, 1},
+    {"--beta1", &Hyperparameters::beta1, "decay of the first moment",
+     adamFamily, 0, 1},
+    {"--beta2", &Hyperparameters::beta2, "decay of the second moment",
+     adamFamily, 0, 1},
+    {"--eps", &Hyperparameters::epsilon,
+     "added to the root of the second moment", adamFamily, 0, noLimit},
+    {"--weight-decay", &Hyperparameters::weightDecay, "weight decay", builtIn,
+     0, noLimit},
 };
 
 const char *optimizerName(unsigned optimizer) {
-  static const char *const names[] = {"the training graph's own", "adamw", "adam", "sgd", "none"};
+  static const char *const names[] = {"the training graph's own", "adamw",
+                                      "adam", "sgd", "none"};
   return names[optimizer];
 }
 
@@ -75,60 +83,75 @@ void checkTogether(const Options &o, const CLI::App &app, const Blob &blob) {
   if (o.version || o.printPlan)
     return;
   if (training && !blob.has(HM_PROGRAM_STEP))
-    refuse("this executable was compiled without training (--forward); use --eval-only");
+    refuse("this executable was compiled without training (--forward); use "
+           "--eval-only");
   if (training && o.data.empty() && !o.synthetic)
     refuse("no training data: give --data SOURCE or --synthetic");
   if (training && o.synthetic && o.steps < 0)
     refuse("--synthetic data has no end: give --steps N");
-  if ((evaluates || !o.metricOutput.empty() || !o.outputs.empty()) && o.validation.empty())
+  if ((evaluates || !o.metricOutput.empty() || !o.outputs.empty()) &&
+      o.validation.empty())
     refuse("evaluation needs data: give --val SOURCE");
   if (!o.validation.empty() && !blob.has(HM_PROGRAM_EVALUATE))
     refuse("this executable has no evaluation program, --val is not accepted");
-  if (o.evaluateOnly && (app.count("--steps") || app.count("--epochs") || app.count("--data") ||
-                         app.count("--dump-grads") || app.count("--eval-every")))
-    refuse("--eval-only does not train: --steps, --epochs, --data, --dump-grads and "
+  if (o.evaluateOnly &&
+      (app.count("--steps") || app.count("--epochs") || app.count("--data") ||
+       app.count("--dump-grads") || app.count("--eval-every")))
+    refuse("--eval-only does not train: --steps, --epochs, --data, "
+           "--dump-grads and "
            "--eval-every are not accepted with it");
   if (!o.dumpGradients.empty() && o.steps == 0)
     refuse("--dump-grads needs a step, --steps is 0");
   if (o.steps > 0 && o.hyperparameters.schedule != RateSchedule::Constant &&
       o.hyperparameters.warmup >= o.steps)
-    refuse("--warmup " + std::to_string(o.hyperparameters.warmup) + " leaves none of " +
-           std::to_string(o.steps) + " steps to the schedule");
+    refuse("--warmup " + std::to_string(o.hyperparameters.warmup) +
+           " leaves none of " + std::to_string(o.steps) +
+           " steps to the schedule");
 }
 
 } // namespace
 
-bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob, Options &o) {
+bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
+                  Options &o) {
   auto optimizer = static_cast<HmOptimizer>(blob.header().optimizer);
   o.hyperparameters = defaultHyperparameters(optimizer);
   o.threads = usableProcessors();
   CLI::App app(std::string("Trains ") + blob.string(blob.header().model) +
-                   ", compiled by harmonyc " + blob.string(blob.header().compiler) +
+                   ", compiled by harmonyc " +
+                   blob.string(blob.header().compiler) +
                    "; optimizer: " + optimizerName(optimizer) + ".",
                "");
   app.get_formatter()->column_width(34);
   std::string schedule = "constant", metric;
 
   auto *group = app.add_option_group("Data");
-  group->add_option("--data", o.data,
-                    "FILE.npz, FILE.safetensors or NAME=FILE.npy: one array per model input, "
-                    "axis 0 = samples; repeatable")
+  group
+      ->add_option("--data", o.data,
+                   "FILE.npz, FILE.safetensors or NAME=FILE.npy: one array per "
+                   "model input, "
+                   "axis 0 = samples; repeatable")
       ->type_name("SOURCE")
       ->allow_extra_args(false);
-  group->add_option("--val", o.validation, "the same, for evaluation; repeatable")
+  group
+      ->add_option("--val", o.validation,
+                   "the same, for evaluation; repeatable")
       ->type_name("SOURCE")
       ->allow_extra_args(false);
   group->add_flag("--synthetic", o.synthetic, "random data instead of --data");
-  auto *steps = group->add_option("--steps", o.steps, "steps to train; 0 trains nothing")
-                    ->type_name("N")
-                    ->check(inRange(int64_t(0), int64_t(1) << 60));
+  auto *steps =
+      group->add_option("--steps", o.steps, "steps to train; 0 trains nothing")
+          ->type_name("N")
+          ->check(inRange(int64_t(0), int64_t(1) << 60));
   group->add_option("--epochs", o.epochs, "passes over the data")
       ->type_name("N")
       ->check(inRange(int64_t(1), int64_t(1) << 40))
       ->capture_default_str()
       ->excludes(steps);
-  group->add_option("--seed", o.seed, "of the order of samples")->type_name("S")->capture_default_str();
-  group->add_flag("--shuffle,!--no-shuffle", o.shuffle, "order by seed and epoch, or as stored (default: shuffle)");
+  group->add_option("--seed", o.seed, "of the order of samples")
+      ->type_name("S")
+      ->capture_default_str();
+  group->add_flag("--shuffle,!--no-shuffle", o.shuffle,
+                  "order by seed and epoch, or as stored (default: shuffle)");
 
   group = app.add_option_group("Optimizer");
   for (const HyperparameterFlag &flag : hyperparameterFlags)
@@ -140,26 +163,40 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob, O
       ->type_name("NAME")
       ->check(oneOf({"constant", "linear", "cosine"}))
       ->capture_default_str();
-  group->add_option("--warmup", o.hyperparameters.warmup, "steps over which the rate rises")
+  group
+      ->add_option("--warmup", o.hyperparameters.warmup,
+                   "steps over which the rate rises")
       ->type_name("N")
       ->check(inRange(int64_t(0), int64_t(1) << 60))
       ->capture_default_str();
 
   group = app.add_option_group("Files");
-  group->add_option("--init-from", o.initFrom, "initial weights instead of those beside the executable")
+  group
+      ->add_option("--init-from", o.initFrom,
+                   "initial weights instead of those beside the executable")
       ->type_name("FILE");
-  group->add_option("--save", o.save, "trained weights, as safetensors")->type_name("FILE");
-  group->add_option("--dump-grads", o.dumpGradients, "the first step's gradients, as safetensors")
+  group->add_option("--save", o.save, "trained weights, as safetensors")
       ->type_name("FILE");
-  group->add_option("--log", o.log, "one JSON object per step and evaluation")->type_name("FILE.jsonl");
+  group
+      ->add_option("--dump-grads", o.dumpGradients,
+                   "the first step's gradients, as safetensors")
+      ->type_name("FILE");
+  group->add_option("--log", o.log, "one JSON object per step and evaluation")
+      ->type_name("FILE.jsonl");
 
   group = app.add_option_group("Evaluation");
-  group->add_option("--eval-every", o.evaluateEvery, "evaluate on --val every N steps (and at the end)")
+  group
+      ->add_option("--eval-every", o.evaluateEvery,
+                   "evaluate on --val every N steps (and at the end)")
       ->type_name("N")
       ->check(inRange(int64_t(1), int64_t(1) << 60));
-  group->add_flag("--eval-only", o.evaluateOnly, "evaluate the initial weights and stop");
-  group->add_option("--metric", metric, "accuracy:OUTPUT,LABELS")->type_name("METRIC");
-  group->add_option("--outputs", o.outputs, "outputs for all of --val, as safetensors")
+  group->add_flag("--eval-only", o.evaluateOnly,
+                  "evaluate the initial weights and stop");
+  group->add_option("--metric", metric, "accuracy:OUTPUT,LABELS")
+      ->type_name("METRIC");
+  group
+      ->add_option("--outputs", o.outputs,
+                   "outputs for all of --val, as safetensors")
       ->type_name("FILE");
 
   group = app.add_option_group("Execution");
@@ -167,13 +204,17 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob, O
       ->type_name("N")
       ->check(inRange(1u, maximalThreads))
       ->capture_default_str();
-  group->add_flag("--time-report", o.timeReport, "seconds by kernel family, at the end");
+  group->add_flag("--time-report", o.timeReport,
+                  "seconds by kernel family, at the end");
   group->add_flag("--dry-run", o.dryRun, "check everything, train nothing");
   group->add_flag("--print-plan", o.printPlan, "print the plan and stop");
-  group->add_flag("--version", o.version, "print what this executable is and stop");
+  group->add_flag("--version", o.version,
+                  "print what this executable is and stop");
 
   group = app.add_option_group("");
-  group->add_option("--chunk", o.chunk, "")->check(inRange(int64_t(1), int64_t(1) << 40))->group("");
+  group->add_option("--chunk", o.chunk, "")
+      ->check(inRange(int64_t(1), int64_t(1) << 40))
+      ->group("");
   group->add_flag("--poison", o.poison, "")->group("");
   group->add_flag("--paranoid", o.paranoid, "")->group("");
   group->add_flag("--count-allocations", o.countAllocations, "")->group("");
@@ -195,12 +236,16 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob, O
       refuse(std::string(flag.flag) + " is not accepted: the optimizer is " +
              optimizerName(optimizer));
     if (!(value >= flag.low && value < flag.end))
-      refuse(std::string(flag.flag) + " is " + std::to_string(value) + ", accepted range is [" +
-             std::to_string(flag.low) + ", " + std::to_string(flag.end) + ")");
+      refuse(std::string(flag.flag) + " is " + std::to_string(value) +
+             ", accepted range is [" + std::to_string(flag.low) + ", " +
+             std::to_string(flag.end) + ")");
   }
-  if (!(builtIn >> optimizer & 1) && (app.count("--lr-schedule") || app.count("--warmup")))
-    refuse(std::string("--lr-schedule and --warmup are not accepted: the optimizer is ") +
-           optimizerName(optimizer));
+  if (!(builtIn >> optimizer & 1) &&
+      (app.count("--lr-schedule") || app.count("--warmup")))
+    refuse(
+        std::string(
+            "--lr-schedule and --warmup are not accepted: the optimizer is ") +
+        optimizerName(optimizer));
   o.hyperparameters.schedule = schedule == "linear"   ? RateSchedule::Linear
                                : schedule == "cosine" ? RateSchedule::Cosine
                                                       : RateSchedule::Constant;
@@ -208,7 +253,8 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob, O
     size_t comma = metric.find(',');
     static const std::string prefix = "accuracy:";
     if (metric.compare(0, prefix.size(), prefix) || comma == std::string::npos)
-      refuse("--metric is '" + metric + "', accepted is accuracy:OUTPUT,LABELS");
+      refuse("--metric is '" + metric +
+             "', accepted is accuracy:OUTPUT,LABELS");
     o.metricOutput = metric.substr(prefix.size(), comma - prefix.size());
     o.metricLabels = metric.substr(comma + 1);
   }

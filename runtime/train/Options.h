@@ -48,9 +48,10 @@ struct Options {
   bool countAllocations = false;
 };
 
-/// Parses the arguments (without the program's name) for the optimizer of `blob`. Throws
-/// Usage for unknown flags, values out of range and flags that do not go together or
-/// with this program. Returns false when --help was asked for and printed.
+/// Parses the arguments (without the program's name) for the optimizer of
+/// `blob`. Throws Usage for unknown flags, values out of range and flags that
+/// do not go together or with this program. Returns false when --help was asked
+/// for and printed.
 bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
                   Options &options);
 

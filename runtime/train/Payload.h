@@ -10,12 +10,12 @@
 //   1. the prebuilt runtime, harmony-train-host, byte for byte;
 //   2. zeros up to a multiple of HM_PAYLOAD_ALIGNMENT;
 //   3. the payload, an ELF shared object that exports harmony_program,
-//      harmony_program_size and harmony_kernels (runtime/program.h) and needs no
-//      other library;
+//      harmony_program_size and harmony_kernels (runtime/program.h) and needs
+//      no other library;
 //   4. HmPayloadTrailer, the last bytes of the file.
 //
-// The number of kernels is the size of the symbol harmony_kernels. The blob is aligned
-// to HM_PROGRAM_ALIGNMENT in memory.
+// The number of kernels is the size of the symbol harmony_kernels. The blob is
+// aligned to HM_PROGRAM_ALIGNMENT in memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +32,8 @@
 #define HM_SYMBOL_PROGRAM_SIZE "harmony_program_size"
 #define HM_SYMBOL_KERNELS "harmony_kernels"
 
-/* The initial weights stand beside the executable, under its path with this suffix. */
+/* The initial weights stand beside the executable, under its path with this
+ * suffix. */
 #define HM_WEIGHTS_SUFFIX ".weights.safetensors"
 /* Key of the header's fingerprint in the __metadata__ of a weights file. */
 #define HM_FINGERPRINT_KEY "fingerprint"

@@ -23,10 +23,12 @@ namespace harmony::runtime {
 namespace {
 
 [[noreturn]] void fail(const std::string &path, const std::string &what) {
-  throw Error(ExitCode::Failure, path + ": the payload cannot be loaded: " + what);
+  throw Error(ExitCode::Failure,
+              path + ": the payload cannot be loaded: " + what);
 }
 
-void *loadFromMemory(const std::string &path, const char *bytes, uint64_t size) {
+void *loadFromMemory(const std::string &path, const char *bytes,
+                     uint64_t size) {
   int file = memfd_create("harmony-payload", MFD_CLOEXEC);
   if (file < 0)
     fail(path, std::string("memfd_create: ") + strerror(errno));
@@ -54,17 +56,22 @@ Payload loadPayload(const std::string &path) {
   FileMapping file(path, ExitCode::Failure);
   HmPayloadTrailer trailer;
   if (file.size() >= sizeof(trailer))
-    std::memcpy(&trailer, file.data() + file.size() - sizeof(trailer), sizeof(trailer));
-  if (file.size() < sizeof(trailer) || std::memcmp(trailer.magic, HM_PAYLOAD_MAGIC, 8))
+    std::memcpy(&trailer, file.data() + file.size() - sizeof(trailer),
+                sizeof(trailer));
+  if (file.size() < sizeof(trailer) ||
+      std::memcmp(trailer.magic, HM_PAYLOAD_MAGIC, 8))
     throw Error(ExitCode::Usage,
-                path + " is the runtime alone and carries no program to train; make a training "
+                path + " is the runtime alone and carries no program to train; "
+                       "make a training "
                        "executable with 'harmonyc compile MODEL.onnx -o EXE'");
   uint64_t end = file.size() - sizeof(trailer);
   if (trailer.offset > end || trailer.size != end - trailer.offset)
-    fail(path, "the trailer says " + std::to_string(trailer.size) + " bytes at " +
-                   std::to_string(trailer.offset) + ", the file ends at " + std::to_string(end) +
+    fail(path, "the trailer says " + std::to_string(trailer.size) +
+                   " bytes at " + std::to_string(trailer.offset) +
+                   ", the file ends at " + std::to_string(end) +
                    "; was it truncated?");
-  void *library = loadFromMemory(path, file.data() + trailer.offset, trailer.size);
+  void *library =
+      loadFromMemory(path, file.data() + trailer.offset, trailer.size);
 
   auto symbol = [&](const char *name) {
     void *address = dlsym(library, name);
@@ -74,8 +81,10 @@ Payload loadPayload(const std::string &path) {
   };
   Payload payload;
   payload.program = symbol(HM_SYMBOL_PROGRAM);
-  payload.programSize = *static_cast<const uint64_t *>(symbol(HM_SYMBOL_PROGRAM_SIZE));
-  payload.functions = static_cast<const HmRangeFunction *>(symbol(HM_SYMBOL_KERNELS));
+  payload.programSize =
+      *static_cast<const uint64_t *>(symbol(HM_SYMBOL_PROGRAM_SIZE));
+  payload.functions =
+      static_cast<const HmRangeFunction *>(symbol(HM_SYMBOL_KERNELS));
   payload.executable = path;
 
   Dl_info info;
@@ -90,7 +99,8 @@ Payload loadPayload(const std::string &path) {
     fail(path, "the size of " HM_SYMBOL_KERNELS " is not known");
   payload.functionCount = entry->st_size / sizeof(HmRangeFunction);
   if (!entryOf(payload.program) || entry->st_size < payload.programSize)
-    fail(path, HM_SYMBOL_PROGRAM " is smaller than " HM_SYMBOL_PROGRAM_SIZE " says");
+    fail(path,
+         HM_SYMBOL_PROGRAM " is smaller than " HM_SYMBOL_PROGRAM_SIZE " says");
   return payload;
 }
 

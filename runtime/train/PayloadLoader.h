@@ -16,8 +16,8 @@
 
 namespace harmony::runtime {
 
-/// What an executable trains: the blob and the functions that its kernels name. The
-/// memory stays valid for the life of the process.
+/// What an executable trains: the blob and the functions that its kernels name.
+/// The memory stays valid for the life of the process.
 struct Payload {
   const void *program = nullptr;
   uint64_t programSize = 0;
@@ -26,9 +26,9 @@ struct Payload {
   std::string executable; // path; weights are beside it
 };
 
-/// Reads the trailer of `path` (format: Payload.h), loads the payload from memory and
-/// looks its symbols up. Throws Usage when the file carries no payload and Failure when
-/// what it carries cannot be loaded.
+/// Reads the trailer of `path` (format: Payload.h), loads the payload from
+/// memory and looks its symbols up. Throws Usage when the file carries no
+/// payload and Failure when what it carries cannot be loaded.
 Payload loadPayload(const std::string &path);
 
 } // namespace harmony::runtime

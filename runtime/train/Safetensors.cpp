@@ -19,13 +19,14 @@ namespace harmony::runtime {
 
 using Json = nlohmann::json;
 
-static constexpr uint64_t maximalHeaderBytes = 100000000; // the format's own limit
+static constexpr uint64_t maximalHeaderBytes =
+    100000000; // the format's own limit
 
 static constexpr struct {
   const char *name;
   HmType type;
-} dtypeTable[] = {{"F32", HM_F32}, {"F64", HM_F64}, {"I64", HM_I64},
-                  {"I32", HM_I32}, {"I8", HM_I8},   {"U8", HM_U8},
+} dtypeTable[] = {{"F32", HM_F32},   {"F64", HM_F64}, {"I64", HM_I64},
+                  {"I32", HM_I32},   {"I8", HM_I8},   {"U8", HM_U8},
                   {"BOOL", HM_BOOL}, {"F16", HM_F16}, {"BF16", HM_BF16}};
 
 namespace {
@@ -38,7 +39,8 @@ public:
     throw Error(ExitCode::Data, path + ": " + what);
   }
 
-  /// The header as JSON; repeated keys, which JSON libraries let pass, are refused.
+  /// The header as JSON; repeated keys, which JSON libraries let pass, are
+  /// refused.
   Json parse(const char *begin, const char *end) {
     std::vector<std::set<std::string>> keys;
     auto watch = [&](int depth, Json::parse_event_t event, Json &value) {
@@ -48,7 +50,8 @@ public:
         keys.pop_back();
       else if (event == Json::parse_event_t::key &&
                !keys.back().insert(value.get<std::string>()).second)
-        fail("key '" + value.get<std::string>() + "' occurs twice in the header");
+        fail("key '" + value.get<std::string>() +
+             "' occurs twice in the header");
       if (depth > 4)
         fail("the header is nested too deeply");
       return true;
@@ -86,12 +89,14 @@ public:
     int64_t begin = integer(offsets[0], where + "an offset");
     int64_t end = integer(offsets[1], where + "an offset");
     if (begin > end || end > dataBytes)
-      fail(where + "data_offsets [" + std::to_string(begin) + ", " + std::to_string(end) +
-           ") exceed the " + std::to_string(dataBytes) + " bytes of data; is it truncated?");
+      fail(where + "data_offsets [" + std::to_string(begin) + ", " +
+           std::to_string(end) + ") exceed the " + std::to_string(dataBytes) +
+           " bytes of data; is it truncated?");
     array.bytes = arrayBytes(array.type, array.shape);
     if (array.bytes != end - begin)
-      fail(where + describe(array.type, array.shape) + " needs " + std::to_string(array.bytes) +
-           " bytes, data_offsets give " + std::to_string(end - begin));
+      fail(where + describe(array.type, array.shape) + " needs " +
+           std::to_string(array.bytes) + " bytes, data_offsets give " +
+           std::to_string(end - begin));
     array.data = data + begin;
     return array;
   }
@@ -116,7 +121,8 @@ class AtomicFile {
 public:
   explicit AtomicFile(const std::string &path)
       : path(path), temporary(path + ".tmp-" + std::to_string(getpid())) {
-    file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    file =
+        open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (file < 0)
       fail("cannot be created");
   }
@@ -153,7 +159,8 @@ public:
       fail("renaming failed");
     temporary.clear();
     size_t slash = path.rfind('/');
-    std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    std::string folder =
+        slash == std::string::npos ? "." : path.substr(0, slash + 1);
     int directory = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory >= 0) {
       // Some file systems cannot sync a folder; the file itself is safe by now.
@@ -181,11 +188,13 @@ SafetensorsFile::SafetensorsFile(const std::string &path) : filePath(path) {
     reader.fail("too short for a safetensors file");
   uint64_t length = 0;
   for (int i = 0; i < 8; ++i)
-    length |= static_cast<uint64_t>(static_cast<unsigned char>(mapping->data()[i])) << 8 * i;
+    length |=
+        static_cast<uint64_t>(static_cast<unsigned char>(mapping->data()[i]))
+        << 8 * i;
   if (length > maximalHeaderBytes || length > mapping->size() - 8)
-    reader.fail("the header length " + std::to_string(length) + " exceeds the file of " +
-                std::to_string(mapping->size()) + " bytes or the limit of " +
-                std::to_string(maximalHeaderBytes));
+    reader.fail("the header length " + std::to_string(length) +
+                " exceeds the file of " + std::to_string(mapping->size()) +
+                " bytes or the limit of " + std::to_string(maximalHeaderBytes));
   const char *begin = mapping->data() + 8;
   if (!length || *begin != '{')
     reader.fail("the header does not begin with '{'");
@@ -213,7 +222,8 @@ SafetensorsFile::SafetensorsFile(const std::string &path) : filePath(path) {
   for (size_t i = 0; i < arrays.size(); ++i) {
     if (arrays[i].data != expected)
       reader.fail("'" + arrays[i].key + "': the bytes " +
-                  (arrays[i].data < expected ? "overlap those of" : "leave a gap after") +
+                  (arrays[i].data < expected ? "overlap those of"
+                                             : "leave a gap after") +
                   (i ? " '" + arrays[i - 1].key + "'" : " the header"));
     expected += arrays[i].bytes;
     indices[arrays[i].key] = i;

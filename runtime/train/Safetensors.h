@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Eight bytes of header length, a JSON header, then the tensors' bytes without gaps
-// (https://github.com/huggingface/safetensors, "Format"). The reader refuses everything
-// that the format does not allow.
+// Eight bytes of header length, a JSON header, then the tensors' bytes without
+// gaps (https://github.com/huggingface/safetensors, "Format"). The reader
+// refuses everything that the format does not allow.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,8 @@ namespace harmony::runtime {
 
 class SafetensorsFile {
 public:
-  /// Maps the file and checks all of its header. Throws Data naming file and key.
+  /// Maps the file and checks all of its header. Throws Data naming file and
+  /// key.
   explicit SafetensorsFile(const std::string &path);
 
   const std::string &path() const { return filePath; }
@@ -43,8 +44,9 @@ private:
   std::map<std::string, std::string> info;
 };
 
-/// Writes a file under a temporary name beside `path`, syncs it and renames it, so that
-/// `path` is either the old file or the complete new one. Throws Failure.
+/// Writes a file under a temporary name beside `path`, syncs it and renames it,
+/// so that `path` is either the old file or the complete new one. Throws
+/// Failure.
 void writeSafetensors(const std::string &path, const std::vector<Array> &arrays,
                       const std::map<std::string, std::string> &metadata);
 

@@ -27,13 +27,15 @@ double learningRate(const Hyperparameters &p, int64_t t, int64_t total) {
     return p.rate * static_cast<double>(t) / static_cast<double>(p.warmup);
   if (p.schedule == RateSchedule::Constant)
     return p.rate;
-  double done = static_cast<double>(t - 1 - p.warmup) / static_cast<double>(total - p.warmup);
+  double done = static_cast<double>(t - 1 - p.warmup) /
+                static_cast<double>(total - p.warmup);
   if (p.schedule == RateSchedule::Linear)
     return p.rate * (1 - done);
   return p.rate * 0.5 * (1 + std::cos(M_PI * done));
 }
 
-double scalarValue(HmScalarKind kind, const Hyperparameters &p, double rate, int64_t t) {
+double scalarValue(HmScalarKind kind, const Hyperparameters &p, double rate,
+                   int64_t t) {
   double steps = static_cast<double>(t);
   switch (kind) {
   case HM_SCALAR_LR:

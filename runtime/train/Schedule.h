@@ -31,15 +31,17 @@ struct Hyperparameters {
 /// PyTorch's values where it has them: see docs of --lr and the others.
 Hyperparameters defaultHyperparameters(HmOptimizer optimizer);
 
-/// Learning rate of step t, counted from 1, of `total`: rises as rate * t / warmup over
-/// the first `warmup` steps; then constant, or falling from the full rate in step
-/// warmup + 1 towards zero after the last step, linearly or as half a cosine period.
-double learningRate(const Hyperparameters &parameters, int64_t t, int64_t total);
+/// Learning rate of step t, counted from 1, of `total`: rises as rate * t /
+/// warmup over the first `warmup` steps; then constant, or falling from the
+/// full rate in step warmup + 1 towards zero after the last step, linearly or
+/// as half a cosine period.
+double learningRate(const Hyperparameters &parameters, int64_t t,
+                    int64_t total);
 
-/// The value that HmScalarKind documents, for step t with learning rate `rate`; computed
-/// in double.
-double scalarValue(HmScalarKind kind, const Hyperparameters &parameters, double rate,
-                   int64_t t);
+/// The value that HmScalarKind documents, for step t with learning rate `rate`;
+/// computed in double.
+double scalarValue(HmScalarKind kind, const Hyperparameters &parameters,
+                   double rate, int64_t t);
 
 } // namespace harmony::runtime
 

@@ -22,9 +22,12 @@ namespace harmony::runtime {
 namespace {
 
 const char *const programNames[] = {"load", "step", "store", "evaluation"};
-const char *const trafficNames[] = {"swap-in", "swap-out", "peer", "input", "output"};
+const char *const trafficNames[] = {"swap-in", "swap-out", "peer", "input",
+                                    "output"};
 
-bool isSaved(const HmVariable &variable) { return variable.role <= HM_ROLE_STATE; }
+bool isSaved(const HmVariable &variable) {
+  return variable.role <= HM_ROLE_STATE;
+}
 
 Array arrayOf(const Blob &blob, const HmVariable &variable, const char *data) {
   Array array;
@@ -47,7 +50,8 @@ bool allFinite(const char *values, int64_t bytes) {
   return true;
 }
 
-/// Bytes that processes can still get without swapping; -1 where the system does not say.
+/// Bytes that processes can still get without swapping; -1 where the system
+/// does not say.
 int64_t availableMemory() {
   std::ifstream file("/proc/meminfo");
   std::string key;
@@ -63,19 +67,23 @@ int64_t availableMemory() {
 
 } // namespace
 
-Session::Session(const Payload &payload, const Blob &blob, const Options &options)
+Session::Session(const Payload &payload, const Blob &blob,
+                 const Options &options)
     : payload(payload), blob(blob), options(options),
       hostStore((checkMemory(), blob.header().hostBytes), "host store"),
-      dumpSpace(options.dumpGradients.empty() ? 0 : blob.header().dumpBytes, "gradients to dump"),
-      scalarSpace(blob.header().scalarCount * static_cast<int64_t>(sizeof(float)), "scalars") {
+      dumpSpace(options.dumpGradients.empty() ? 0 : blob.header().dumpBytes,
+                "gradients to dump"),
+      scalarSpace(blob.header().scalarCount *
+                      static_cast<int64_t>(sizeof(float)),
+                  "scalars") {
   for (int i = 0; i < 2; ++i)
     batches.emplace_back(blob.header().batchBytes, "batch");
   for (Totals &totals : measured)
     totals.peaks.resize(blob.devices().size());
   for (const HmVariable &variable : blob.variables())
     if (variable.role == HM_ROLE_CONSTANT)
-      std::memcpy(hostStore.data() + variable.home, blob.constants() + variable.initial,
-                  variable.bytes);
+      std::memcpy(hostStore.data() + variable.home,
+                  blob.constants() + variable.initial, variable.bytes);
   if (options.initFrom.empty())
     loadWeights(payload.executable + HM_WEIGHTS_SUFFIX, false);
   else
@@ -92,9 +100,10 @@ void Session::checkMemory() const {
     needed += std::max(device.peak, device.evaluatePeak);
   int64_t available = availableMemory();
   if (available >= 0 && needed > available)
-    throw Error(ExitCode::NoDevice, "the run needs " + std::to_string(needed) +
-                                        " bytes of memory for host store and devices, " +
-                                        std::to_string(available) + " are available");
+    throw Error(ExitCode::NoDevice,
+                "the run needs " + std::to_string(needed) +
+                    " bytes of memory for host store and devices, " +
+                    std::to_string(available) + " are available");
 }
 
 void Session::loadWeights(const std::string &path, bool initFrom) {
@@ -103,12 +112,14 @@ void Session::loadWeights(const std::string &path, bool initFrom) {
   SafetensorsFile file(path);
   std::string expected = blob.string(blob.header().fingerprint);
   auto found = file.metadata().find(HM_FINGERPRINT_KEY);
-  if (!initFrom && (found == file.metadata().end() || found->second != expected))
-    throw Error(ExitCode::Data,
-                path + ": fingerprint is " +
-                    (found == file.metadata().end() ? "missing" : found->second) +
-                    ", this executable's is " + expected +
-                    "; the weights belong to another compilation");
+  if (!initFrom &&
+      (found == file.metadata().end() || found->second != expected))
+    throw Error(
+        ExitCode::Data,
+        path + ": fingerprint is " +
+            (found == file.metadata().end() ? "missing" : found->second) +
+            ", this executable's is " + expected +
+            "; the weights belong to another compilation");
   for (const HmVariable &variable : blob.variables()) {
     if (!isSaved(variable))
       continue;
@@ -116,10 +127,12 @@ void Session::loadWeights(const std::string &path, bool initFrom) {
     const Array *array = file.find(wanted.key);
     if (!array)
       throw Error(ExitCode::Data, path + ": '" + wanted.key + "' is missing, " +
-                                      describe(wanted.type, wanted.shape) + " expected");
+                                      describe(wanted.type, wanted.shape) +
+                                      " expected");
     if (array->type != wanted.type || array->shape != wanted.shape)
       throw Error(ExitCode::Data, path + ": '" + wanted.key + "' is " +
-                                      describe(array->type, array->shape) + ", expected " +
+                                      describe(array->type, array->shape) +
+                                      ", expected " +
                                       describe(wanted.type, wanted.shape));
     std::memcpy(hostStore.data() + variable.home, array->data, variable.bytes);
   }
@@ -128,9 +141,11 @@ void Session::loadWeights(const std::string &path, bool initFrom) {
 void Session::prepare() {
   DriverOptions driverOptions;
   for (const HmDevice &device : blob.devices())
-    driverOptions.devices.push_back(
-        {device.capacity, std::max(device.peak, device.evaluatePeak), device.libraryBytes});
-  driverOptions.kernels = kernelTable(blob, payload.functions, payload.functionCount);
+    driverOptions.devices.push_back({device.capacity,
+                                     std::max(device.peak, device.evaluatePeak),
+                                     device.libraryBytes});
+  driverOptions.kernels =
+      kernelTable(blob, payload.functions, payload.functionCount);
   driverOptions.isa = static_cast<HmIsa>(blob.header().isa);
   driverOptions.threads = options.threads;
   driverOptions.chunk = options.chunk;
@@ -139,8 +154,10 @@ void Session::prepare() {
   driverOptions.timing = options.timeReport;
   devices = createHostDriver(driverOptions);
   devices->setHostMemory(HM_SPACE_HOST, hostStore.data(), hostStore.size());
-  devices->setHostMemory(HM_SPACE_SCALARS, scalarSpace.data(), scalarSpace.size());
-  devices->setHostMemory(HM_SPACE_CONSTANT, const_cast<char *>(blob.constants()),
+  devices->setHostMemory(HM_SPACE_SCALARS, scalarSpace.data(),
+                         scalarSpace.size());
+  devices->setHostMemory(HM_SPACE_CONSTANT,
+                         const_cast<char *>(blob.constants()),
                          blob.header().constants.count);
   if (dumpSpace.size())
     devices->setHostMemory(HM_SPACE_DUMP, dumpSpace.data(), dumpSpace.size());
@@ -191,10 +208,12 @@ void Session::saveWeights(const std::string &path) const {
   for (const HmVariable &variable : blob.variables())
     if (isSaved(variable))
       arrays.push_back(arrayOf(blob, variable, host(variable.home)));
-  writeSafetensors(path, arrays,
-                   {{HM_FINGERPRINT_KEY, blob.string(blob.header().fingerprint)},
-                    {"format", "pt"},
-                    {"producer", std::string("harmonyc ") + blob.string(blob.header().compiler)}});
+  writeSafetensors(
+      path, arrays,
+      {{HM_FINGERPRINT_KEY, blob.string(blob.header().fingerprint)},
+       {"format", "pt"},
+       {"producer",
+        std::string("harmonyc ") + blob.string(blob.header().compiler)}});
 }
 
 std::string Session::saveGradients(const std::string &path) const {
@@ -210,13 +229,16 @@ std::string Session::saveGradients(const std::string &path) const {
     for (size_t i = 1; i < parts.size(); ++i)
       for (size_t j = 0; j < sum.size(); ++j) {
         float value;
-        std::memcpy(&value, dumpSpace.data() + parts[i].home + j * sizeof(float), sizeof(value));
+        std::memcpy(&value,
+                    dumpSpace.data() + parts[i].home + j * sizeof(float),
+                    sizeof(value));
         sum[j] += value;
       }
     auto *bytes = reinterpret_cast<const char *>(sum.data());
     if (nonFinite.empty() && !allFinite(bytes, variable.bytes))
       nonFinite = blob.string(variable.name);
-    sums.push_back(std::move(sum)); // the heap block, and so `bytes`, stays where it is
+    sums.push_back(
+        std::move(sum)); // the heap block, and so `bytes`, stays where it is
     arrays.push_back(arrayOf(blob, variable, bytes));
   }
   writeSafetensors(path, arrays, {});
@@ -233,8 +255,9 @@ std::string Session::findNonFinite() const {
 
 void Session::checkAgainstPlan() const {
   auto differ = [](const std::string &what, int64_t found, int64_t planned) {
-    throw Error(ExitCode::Internal, "the run differs from its plan: " + what + " measured " +
-                                        std::to_string(found) + " bytes, the plan says " +
+    throw Error(ExitCode::Internal, "the run differs from its plan: " + what +
+                                        " measured " + std::to_string(found) +
+                                        " bytes, the plan says " +
                                         std::to_string(planned));
   };
   for (int p = 0; p < HM_PROGRAM_COUNT; ++p) {
@@ -244,15 +267,19 @@ void Session::checkAgainstPlan() const {
     for (int i = 0; i < HM_TRAFFIC_COUNT; ++i) {
       int64_t planned = blob.header().programs[p].traffic[i];
       if (totals.traffic[i] != planned * totals.executions)
-        differ(std::string(programNames[p]) + ", " + trafficNames[i] + " traffic over " +
-                   std::to_string(totals.executions) + " executions",
+        differ(std::string(programNames[p]) + ", " + trafficNames[i] +
+                   " traffic over " + std::to_string(totals.executions) +
+                   " executions",
                totals.traffic[i], planned * totals.executions);
     }
     for (size_t d = 0; d < blob.devices().size(); ++d) {
       const HmDevice &device = blob.devices()[d];
-      int64_t planned = p == HM_PROGRAM_STEP ? device.peak : device.evaluatePeak;
-      if ((p == HM_PROGRAM_STEP || p == HM_PROGRAM_EVALUATE) && totals.peaks[d] != planned)
-        differ(std::string(programNames[p]) + ", peak of device " + std::to_string(d),
+      int64_t planned =
+          p == HM_PROGRAM_STEP ? device.peak : device.evaluatePeak;
+      if ((p == HM_PROGRAM_STEP || p == HM_PROGRAM_EVALUATE) &&
+          totals.peaks[d] != planned)
+        differ(std::string(programNames[p]) + ", peak of device " +
+                   std::to_string(d),
                totals.peaks[d], planned);
     }
   }

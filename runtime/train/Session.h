@@ -21,8 +21,9 @@
 
 namespace harmony::runtime {
 
-/// Everything that a run computes with. Knows where the current values of the variables
-/// are: in the host store, or partly on the devices between load and store.
+/// Everything that a run computes with. Knows where the current values of the
+/// variables are: in the host store, or partly on the devices between load and
+/// store.
 class Session {
 public:
   /// What the executions of one program have measured.
@@ -34,13 +35,14 @@ public:
     Times times;
   };
 
-  /// Maps host memory and sets the variables to their initial values: the weights file
-  /// beside the executable or --init-from, zeros for optimizer state, the blob's
-  /// constants. Throws NoDevice or Data.
+  /// Maps host memory and sets the variables to their initial values: the
+  /// weights file beside the executable or --init-from, zeros for optimizer
+  /// state, the blob's constants. Throws NoDevice or Data.
   Session(const Payload &payload, const Blob &blob, const Options &options);
   ~Session();
 
-  /// Creates devices and engine; prepares the library. Throws NoDevice. Before run().
+  /// Creates devices and engine; prepares the library. Throws NoDevice. Before
+  /// run().
   void prepare();
 
   /// Runs LOAD if the devices do not hold what stays on them.
@@ -52,15 +54,20 @@ public:
 
   void setBatch(char *batchSpace);
   /// Two batch buffers, blob.header().batchBytes each.
-  std::array<char *, 2> batchBuffers() const { return {batches[0].data(), batches[1].data()}; }
-  float *scalars() const { return reinterpret_cast<float *>(scalarSpace.data()); }
+  std::array<char *, 2> batchBuffers() const {
+    return {batches[0].data(), batches[1].data()};
+  }
+  float *scalars() const {
+    return reinterpret_cast<float *>(scalarSpace.data());
+  }
   const char *host(int64_t offset) const { return hostStore.data() + offset; }
   float hostFloat(int64_t offset) const;
 
-  /// What --save writes: parameters, frozen ones, buffers and state. ensureStored first.
+  /// What --save writes: parameters, frozen ones, buffers and state.
+  /// ensureStored first.
   void saveWeights(const std::string &path) const;
-  /// After a dumped step. Returns the name of the first gradient that is not finite, or
-  /// an empty string.
+  /// After a dumped step. Returns the name of the first gradient that is not
+  /// finite, or an empty string.
   std::string saveGradients(const std::string &path) const;
   /// The first parameter with a value that is not finite, or an empty string.
   std::string findNonFinite() const;
@@ -68,7 +75,8 @@ public:
   const Totals &totals(HmProgramKind kind) const { return measured[kind]; }
   const Driver &driver() const { return *devices; }
 
-  /// Compares what was measured with the plan; throws Internal naming both numbers.
+  /// Compares what was measured with the plan; throws Internal naming both
+  /// numbers.
   void checkAgainstPlan() const;
 
 private:

@@ -13,7 +13,8 @@
 
 namespace harmony::runtime {
 
-void sampleOrder(std::vector<int64_t> &order, bool shuffle, uint64_t seed, uint64_t epoch) {
+void sampleOrder(std::vector<int64_t> &order, bool shuffle, uint64_t seed,
+                 uint64_t epoch) {
   std::iota(order.begin(), order.end(), int64_t(0));
   if (!shuffle)
     return;

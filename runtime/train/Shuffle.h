@@ -13,8 +13,8 @@
 
 namespace harmony::runtime {
 
-/// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators,
-/// OOPSLA 2014): the same sequence on every machine.
+/// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
+/// Generators, OOPSLA 2014): the same sequence on every machine.
 class SplitMix {
 public:
   explicit SplitMix(uint64_t state) : state(state) {}
@@ -26,26 +26,31 @@ public:
     return z ^ (z >> 31);
   }
 
-  /// Uniform in [0, bound), without bias (Lemire, Fast Random Integer Generation in an
-  /// Interval, 2019). `bound` is positive.
+  /// Uniform in [0, bound), without bias (Lemire, Fast Random Integer
+  /// Generation in an Interval, 2019). `bound` is positive.
   uint64_t below(uint64_t bound) {
     unsigned __int128 product = static_cast<unsigned __int128>(next()) * bound;
     if (static_cast<uint64_t>(product) < bound)
-      for (uint64_t threshold = -bound % bound; static_cast<uint64_t>(product) < threshold;)
+      for (uint64_t threshold = -bound % bound;
+           static_cast<uint64_t>(product) < threshold;)
         product = static_cast<unsigned __int128>(next()) * bound;
     return static_cast<uint64_t>(product >> 64);
   }
 
   /// Uniform in [-1, 1).
-  double symmetric() { return static_cast<double>(next() >> 11) * 0x1p-52 - 1.0; }
+  double symmetric() {
+    return static_cast<double>(next() >> 11) * 0x1p-52 - 1.0;
+  }
 
 private:
   uint64_t state;
 };
 
-/// Fills `order` (its size is the number of samples) for one epoch, counted from 0: the
-/// samples in turn, or a Fisher-Yates shuffle that depends on seed and epoch alone.
-void sampleOrder(std::vector<int64_t> &order, bool shuffle, uint64_t seed, uint64_t epoch);
+/// Fills `order` (its size is the number of samples) for one epoch, counted
+/// from 0: the samples in turn, or a Fisher-Yates shuffle that depends on seed
+/// and epoch alone.
+void sampleOrder(std::vector<int64_t> &order, bool shuffle, uint64_t seed,
+                 uint64_t epoch);
 
 } // namespace harmony::runtime
 

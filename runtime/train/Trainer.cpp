@@ -24,7 +24,8 @@ namespace {
 
 volatile std::sig_atomic_t caughtSignal = 0;
 
-/// While it lives, the first SIGINT or SIGTERM is noted; a second one ends the process.
+/// While it lives, the first SIGINT or SIGTERM is noted; a second one ends the
+/// process.
 class SignalHandlers {
 public:
   SignalHandlers() {
@@ -66,7 +67,8 @@ public:
     if (totalSteps > 0 || evaluator || options.dryRun)
       session.prepare();
     if (options.dryRun) {
-      log->note("dry run: data, weights and memory are there; nothing was trained");
+      log->note(
+          "dry run: data, weights and memory are there; nothing was trained");
       return 0;
     }
     if (totalSteps > 0)
@@ -90,27 +92,35 @@ private:
       return;
     data = std::make_unique<DataSet>(
         options.synthetic
-            ? DataSet::synthetic(blob, HM_PROGRAM_STEP, syntheticBatches * batch, options.seed)
+            ? DataSet::synthetic(blob, HM_PROGRAM_STEP,
+                                 syntheticBatches * batch, options.seed)
             : DataSet(options.data, blob, HM_PROGRAM_STEP));
     int64_t batches = data->samples() / batch;
     if (batches < 1)
-      throw Error(ExitCode::Data, "the data has " + std::to_string(data->samples()) +
-                                      " samples, one batch needs " + std::to_string(batch));
+      throw Error(ExitCode::Data,
+                  "the data has " + std::to_string(data->samples()) +
+                      " samples, one batch needs " + std::to_string(batch));
     totalSteps = options.steps;
-    if (options.steps < 0 && __builtin_mul_overflow(options.epochs, batches, &totalSteps))
-      throw Error(ExitCode::Usage, "--epochs " + std::to_string(options.epochs) + " is too much");
+    if (options.steps < 0 &&
+        __builtin_mul_overflow(options.epochs, batches, &totalSteps))
+      throw Error(ExitCode::Usage, "--epochs " +
+                                       std::to_string(options.epochs) +
+                                       " is too much");
     const Hyperparameters &h = options.hyperparameters;
     if (h.schedule != RateSchedule::Constant && h.warmup >= totalSteps)
-      throw Error(ExitCode::Usage, "--warmup " + std::to_string(h.warmup) + " leaves none of " +
-                                       std::to_string(totalSteps) + " steps to the schedule");
+      throw Error(ExitCode::Usage,
+                  "--warmup " + std::to_string(h.warmup) + " leaves none of " +
+                      std::to_string(totalSteps) + " steps to the schedule");
   }
 
   void describeRun() {
     const HmHeader &header = blob.header();
-    log->note(std::string(blob.string(header.model)) + ", compiled by harmonyc " +
-              blob.string(header.compiler) + "; " + std::to_string(header.devices.count) +
-              " host device" + (header.devices.count == 1 ? "" : "s") + ", " +
-              std::to_string(options.threads) + " thread" + (options.threads == 1 ? "" : "s"));
+    log->note(std::string(blob.string(header.model)) +
+              ", compiled by harmonyc " + blob.string(header.compiler) + "; " +
+              std::to_string(header.devices.count) + " host device" +
+              (header.devices.count == 1 ? "" : "s") + ", " +
+              std::to_string(options.threads) + " thread" +
+              (options.threads == 1 ? "" : "s"));
     if (totalSteps <= 0)
       return;
     const Hyperparameters &h = options.hyperparameters;
@@ -118,9 +128,11 @@ private:
     switch (header.optimizer) {
     case HM_OPTIMIZER_ADAMW:
     case HM_OPTIMIZER_ADAM:
-      text = std::string(header.optimizer == HM_OPTIMIZER_ADAM ? "adam" : "adamw") +
-             ": beta1 " + number(h.beta1) + ", beta2 " + number(h.beta2) + ", eps " +
-             number(h.epsilon) + ", weight decay " + number(h.weightDecay) + ", ";
+      text = std::string(header.optimizer == HM_OPTIMIZER_ADAM ? "adam"
+                                                               : "adamw") +
+             ": beta1 " + number(h.beta1) + ", beta2 " + number(h.beta2) +
+             ", eps " + number(h.epsilon) + ", weight decay " +
+             number(h.weightDecay) + ", ";
       break;
     case HM_OPTIMIZER_SGD:
       text = "sgd: momentum " + number(h.momentum) + ", weight decay " +
@@ -131,15 +143,18 @@ private:
     }
     if (header.optimizer != HM_OPTIMIZER_GRAPH) {
       static const char *const schedules[] = {"constant", "linear", "cosine"};
-      text += "lr " + number(h.rate) + " " + schedules[static_cast<int>(h.schedule)] +
-              ", warmup " + std::to_string(h.warmup) + "; ";
+      text += "lr " + number(h.rate) + " " +
+              schedules[static_cast<int>(h.schedule)] + ", warmup " +
+              std::to_string(h.warmup) + "; ";
     }
     text += "seed " + std::to_string(options.seed) +
-            (options.shuffle ? ", shuffled" : ", in order") + "; " + std::to_string(totalSteps) +
-            " steps of " + std::to_string(batch) + " samples";
+            (options.shuffle ? ", shuffled" : ", in order") + "; " +
+            std::to_string(totalSteps) + " steps of " + std::to_string(batch) +
+            " samples";
     log->note(text);
     if (int64_t rest = data->samples() % batch)
-      log->note(std::to_string(rest) + " of " + std::to_string(data->samples()) +
+      log->note(std::to_string(rest) + " of " +
+                std::to_string(data->samples()) +
                 " samples do not fill a batch and are left out of each epoch");
     if (!data->ignored().empty()) {
       std::string names;
@@ -151,17 +166,20 @@ private:
 
   void train() {
     BatchFiller filler(blob, *data, HM_PROGRAM_STEP);
-    Loader loader(filler, data->samples(), options.shuffle && !options.synthetic, options.seed,
+    Loader loader(filler, data->samples(),
+                  options.shuffle && !options.synthetic, options.seed,
                   session.batchBuffers());
     if (options.countAllocations && !haveAllocationHooks())
-      throw Error(ExitCode::Usage, "--count-allocations: this build cannot count them");
+      throw Error(ExitCode::Usage,
+                  "--count-allocations: this build cannot count them");
     auto end = std::chrono::steady_clock::now();
     for (int64_t t = 1; t <= totalSteps && !caughtSignal; ++t) {
       session.ensureLoaded();
       double rate = learningRate(options.hyperparameters, t, totalSteps);
       for (const HmScalar &scalar : blob.scalars())
-        session.scalars()[scalar.index] = static_cast<float>(scalarValue(
-            static_cast<HmScalarKind>(scalar.kind), options.hyperparameters, rate, t));
+        session.scalars()[scalar.index] = static_cast<float>(
+            scalarValue(static_cast<HmScalarKind>(scalar.kind),
+                        options.hyperparameters, rate, t));
       session.setBatch(loader.acquire());
       bool dump = t == 1 && !options.dumpGradients.empty();
       session.run(HM_PROGRAM_STEP, dump);
@@ -200,7 +218,8 @@ private:
     double sum = 0;
     for (const HmLossTerm &term : blob.lossTerms())
       if (term.program == HM_PROGRAM_STEP)
-        sum += static_cast<double>(term.scale) * session.hostFloat(term.numerator) /
+        sum += static_cast<double>(term.scale) *
+               session.hostFloat(term.numerator) /
                session.hostFloat(term.denominator);
     return sum;
   }
@@ -208,19 +227,22 @@ private:
   void checkGradients() {
     std::string name = session.saveGradients(options.dumpGradients);
     if (!name.empty())
-      throw Error(ExitCode::NotFinite, "the gradient of '" + name + "' in step " +
-                                           std::to_string(done) + " is not finite; " +
-                                           options.dumpGradients + " holds the gradients");
+      throw Error(ExitCode::NotFinite,
+                  "the gradient of '" + name + "' in step " +
+                      std::to_string(done) + " is not finite; " +
+                      options.dumpGradients + " holds the gradients");
   }
 
   [[noreturn]] void stopNotFinite(double loss) {
     session.ensureStored();
     std::string name = session.findNonFinite();
-    throw Error(ExitCode::NotFinite,
-                "the loss of step " + std::to_string(done) + " is " + number(loss) +
-                    (name.empty() ? std::string("; all parameters are finite")
-                                  : "; the first parameter that is not finite is '" + name + "'") +
-                    "; nothing was saved");
+    throw Error(
+        ExitCode::NotFinite,
+        "the loss of step " + std::to_string(done) + " is " + number(loss) +
+            (name.empty() ? std::string("; all parameters are finite")
+                          : "; the first parameter that is not finite is '" +
+                                name + "'") +
+            "; nothing was saved");
   }
 
   void evaluate() {
@@ -228,7 +250,8 @@ private:
     record.step = done;
     evaluatedAt = done;
     log->evaluation(record);
-    if (!record.hasLoss && record.samples < blob.header().programs[HM_PROGRAM_EVALUATE].batch)
+    if (!record.hasLoss &&
+        record.samples < blob.header().programs[HM_PROGRAM_EVALUATE].batch)
       log->note("no loss: --val has fewer samples than a batch");
   }
 
@@ -243,14 +266,15 @@ private:
       int64_t count = allocationCount();
       log->note("allocations after the first step: " + std::to_string(count));
       if (count)
-        throw Error(ExitCode::Internal, std::to_string(count) +
-                                            " allocations after the first step");
+        throw Error(ExitCode::Internal,
+                    std::to_string(count) +
+                        " allocations after the first step");
     }
   }
 
   void reportTimes() {
-    static const char *const names[HM_FAMILY_COUNT] = {"gemm",   "pointwise", "row",   "column",
-                                                       "gather", "copy",      "update"};
+    static const char *const names[HM_FAMILY_COUNT] = {
+        "gemm", "pointwise", "row", "column", "gather", "copy", "update"};
     const Times &times = session.totals(HM_PROGRAM_STEP).times;
     double sum = times.copies;
     for (double seconds : times.kernels)
@@ -258,8 +282,9 @@ private:
     log->note("seconds of all training steps, and share of the work:");
     auto row = [&](const char *name, double seconds, bool share) {
       char text[96];
-      std::snprintf(text, sizeof(text), share ? "  %-10s %10.4f  %5.1f %%" : "  %-10s %10.4f",
-                    name, seconds, sum > 0 ? 100 * seconds / sum : 0);
+      std::snprintf(text, sizeof(text),
+                    share ? "  %-10s %10.4f  %5.1f %%" : "  %-10s %10.4f", name,
+                    seconds, sum > 0 ? 100 * seconds / sum : 0);
       log->note(text);
     };
     for (int i = 0; i < HM_FAMILY_COUNT; ++i)
@@ -273,9 +298,10 @@ private:
     for (size_t i = 0; i < pools.size(); ++i) {
       if (pools[i].empty())
         continue;
-      std::string text = i + 1 < pools.size() ? "chunks of the workers of device " +
-                                                    std::to_string(i) + ":"
-                                              : std::string("chunks of the host's workers:");
+      std::string text =
+          i + 1 < pools.size()
+              ? "chunks of the workers of device " + std::to_string(i) + ":"
+              : std::string("chunks of the host's workers:");
       for (int64_t count : pools[i])
         text += " " + std::to_string(count);
       log->note(text);
@@ -299,15 +325,18 @@ private:
 
 } // namespace
 
-int runExecutable(const Payload &payload, const std::vector<std::string> &arguments) {
+int runExecutable(const Payload &payload,
+                  const std::vector<std::string> &arguments) {
   Blob blob(payload.program, payload.programSize, payload.functionCount);
   Options options;
   if (!parseOptions(arguments, blob, options))
     return 0;
   if (options.version) {
-    std::printf("%s, compiled by harmonyc %s\nfingerprint %s\nnumerics key %s\n",
-                blob.string(blob.header().model), blob.string(blob.header().compiler),
-                blob.string(blob.header().fingerprint), blob.string(blob.header().numericsKey));
+    std::printf(
+        "%s, compiled by harmonyc %s\nfingerprint %s\nnumerics key %s\n",
+        blob.string(blob.header().model), blob.string(blob.header().compiler),
+        blob.string(blob.header().fingerprint),
+        blob.string(blob.header().numericsKey));
     return 0;
   }
   if (options.printPlan) {

@@ -15,10 +15,11 @@
 
 namespace harmony::runtime {
 
-/// The whole of a training executable: parses the arguments, trains, evaluates, saves.
-/// Returns the exit code; throws Error. Installs handlers for SIGINT and SIGTERM while
-/// it runs: the step in progress is finished and saved.
-int runExecutable(const Payload &payload, const std::vector<std::string> &arguments);
+/// The whole of a training executable: parses the arguments, trains, evaluates,
+/// saves. Returns the exit code; throws Error. Installs handlers for SIGINT and
+/// SIGTERM while it runs: the step in progress is finished and saved.
+int runExecutable(const Payload &payload,
+                  const std::vector<std::string> &arguments);
 
 } // namespace harmony::runtime
 

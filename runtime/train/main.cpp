@@ -20,7 +20,8 @@ static std::string executablePath() {
   char path[4096];
   ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
   if (length <= 0 || length == sizeof(path))
-    throw Error(ExitCode::Failure, "/proc/self/exe cannot be read; is /proc mounted?");
+    throw Error(ExitCode::Failure,
+                "/proc/self/exe cannot be read; is /proc mounted?");
   return std::string(path, length);
 }
 
@@ -32,7 +33,8 @@ int main(int argc, char **argv) {
   } catch (const Error &error) {
     std::fflush(stdout);
     std::fprintf(stderr, "%s: %s\n",
-                 error.exitCode() == ExitCode::Internal ? "internal error" : "error",
+                 error.exitCode() == ExitCode::Internal ? "internal error"
+                                                        : "error",
                  error.what());
     code = static_cast<int>(error.exitCode());
   } catch (const std::bad_alloc &) {
@@ -43,7 +45,7 @@ int main(int argc, char **argv) {
     code = static_cast<int>(ExitCode::Internal);
   }
   std::fflush(stdout);
-  // The payload stays loaded and worker threads are gone; static destructors of the
-  // product library have nothing left to do.
+  // The payload stays loaded and worker threads are gone; static destructors of
+  // the product library have nothing left to do.
   _exit(code);
 }

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Replaces the C library's allocation functions in executables that link this file:
-// allocations inside a library call come from the worker's scratch, all others are
-// forwarded and, on request, counted. Not for sanitizer builds, whose runtimes replace
-// the same functions.
+// Replaces the C library's allocation functions in executables that link this
+// file: allocations inside a library call come from the worker's scratch, all
+// others are forwarded and, on request, counted. Not for sanitizer builds,
+// whose runtimes replace the same functions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -68,8 +68,8 @@ HARMONY_EXPORT void *calloc(size_t count, size_t size) {
 
 HARMONY_EXPORT void *realloc(void *pointer, size_t size) {
   if (isLibraryScratch(pointer)) {
-    // The old size is not recorded; within the thread's scratch, what lies behind the
-    // pointer up to the new size is readable.
+    // The old size is not recorded; within the thread's scratch, what lies
+    // behind the pointer up to the new size is readable.
     void *p = malloc(size);
     const LibraryScratch &mine = libraryScratch;
     size_t behind = mine.base + mine.capacity - static_cast<char *>(pointer);
@@ -81,7 +81,8 @@ HARMONY_EXPORT void *realloc(void *pointer, size_t size) {
   return __libc_realloc(pointer, size);
 }
 
-HARMONY_EXPORT int posix_memalign(void **result, size_t alignment, size_t size) {
+HARMONY_EXPORT int posix_memalign(void **result, size_t alignment,
+                                  size_t size) {
   if (alignment % sizeof(void *) || (alignment & (alignment - 1)) || !alignment)
     return EINVAL;
   void *p = allocateAligned(alignment, size);

@@ -30,7 +30,8 @@ void print(const char *text) {
 void printHexadecimal(uintptr_t value) {
   char text[2 * sizeof(value) + 3] = "0x";
   for (unsigned i = 0; i < 2 * sizeof(value); ++i)
-    text[2 + i] = "0123456789abcdef"[value >> (8 * sizeof(value) - 4 - 4 * i) & 15];
+    text[2 + i] =
+        "0123456789abcdef"[value >> (8 * sizeof(value) - 4 - 4 * i) & 15];
   print(text);
 }
 
@@ -39,9 +40,10 @@ void reportFault(int number, siginfo_t *info, void *) {
   static std::atomic_flag reporting = ATOMIC_FLAG_INIT;
   while (reporting.test_and_set())
     pause();
-  const char *what = number == SIGSEGV || number == SIGBUS ? "invalid memory access at "
-                     : number == SIGFPE                    ? "arithmetic fault at "
-                                                           : "illegal instruction at ";
+  const char *what = number == SIGSEGV || number == SIGBUS
+                         ? "invalid memory access at "
+                     : number == SIGFPE ? "arithmetic fault at "
+                                        : "illegal instruction at ";
   print("internal error: ");
   print(what);
   printHexadecimal(reinterpret_cast<uintptr_t>(info->si_addr));
@@ -57,13 +59,18 @@ void reportFault(int number, siginfo_t *info, void *) {
 } // namespace
 
 void installFaultHandlers() {
-#ifndef HARMONY_SANITIZED
+#ifdef HARMONY_SANITIZED
+  constexpr bool sanitized = true;
+#else
+  constexpr bool sanitized = false;
+#endif
+  if (sanitized)
+    return;
   struct sigaction action = {};
   action.sa_sigaction = reportFault;
   action.sa_flags = SA_SIGINFO;
   for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL})
     sigaction(number, &action, nullptr);
-#endif
 }
 
 } // namespace harmony::runtime

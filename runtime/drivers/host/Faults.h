@@ -10,10 +10,10 @@
 
 namespace harmony::runtime {
 
-/// Installs handlers for SIGSEGV, SIGBUS, SIGFPE and SIGILL that print which command
-/// the thread was running and end the process with ExitCode::Internal: generated code
-/// has no way to unwind. Idempotent; does nothing in sanitizer builds, whose reports
-/// say more.
+/// Installs handlers for SIGSEGV, SIGBUS, SIGFPE and SIGILL that print which
+/// command the thread was running and end the process with ExitCode::Internal:
+/// generated code has no way to unwind. Idempotent; does nothing in sanitizer
+/// builds, whose reports say more.
 void installFaultHandlers();
 
 /// Names the command that this thread runs, for as long as the object lives.

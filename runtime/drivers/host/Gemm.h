@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The one place that knows the library which computes products: oneDNN's dnnl_sgemm,
-// called on one thread for one block at a time.
+// The one place that knows the library which computes products: oneDNN's
+// dnnl_sgemm, called on one thread for one block at a time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,25 +19,28 @@
 
 namespace harmony::runtime {
 
-/// Caps the library to the instruction set, so that the bits do not depend on the
-/// processor. Once per process, before the first product; a second call must ask for
-/// the same. Throws NoDevice when the processor lacks the instructions.
+/// Caps the library to the instruction set, so that the bits do not depend on
+/// the processor. Once per process, before the first product; a second call
+/// must ask for the same. Throws NoDevice when the processor lacks the
+/// instructions.
 void configureGemm(HmIsa isa);
 
 /// Whether this processor has the instruction set.
 bool processorHas(HmIsa isa);
 
-/// Blocks [begin, end) of C = beta * C + op(A) * op(B). Source of the order of blocks:
-/// HmGemm. `buffers` are A, B, C. Throws Error when the library refuses.
-void runGemm(const HmGemm &gemm, void *const *buffers, int64_t begin, int64_t end);
+/// Blocks [begin, end) of C = beta * C + op(A) * op(B). Source of the order of
+/// blocks: HmGemm. `buffers` are A, B, C. Throws Error when the library
+/// refuses.
+void runGemm(const HmGemm &gemm, void *const *buffers, int64_t begin,
+             int64_t end);
 
-/// One OpenMP thread for this thread's products. Each thread that calls runGemm calls
-/// this first; what the library caches for the thread is allocated here.
+/// One OpenMP thread for this thread's products. Each thread that calls runGemm
+/// calls this first; what the library caches for the thread is allocated here.
 void attachGemmThread();
 
-/// Computes one block of each shape that the product has, on zeros, so that the library
-/// generates its code now; returns the scratch bytes that the largest call asks for,
-/// zero without the allocation hooks.
+/// Computes one block of each shape that the product has, on zeros, so that the
+/// library generates its code now; returns the scratch bytes that the largest
+/// call asks for, zero without the allocation hooks.
 int64_t warmGemm(const HmGemm &gemm);
 
 } // namespace harmony::runtime

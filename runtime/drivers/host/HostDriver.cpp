@@ -27,10 +27,12 @@ constexpr int poisonByte = 0xff;
 constexpr size_t maximalOperands = 64;
 
 double secondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+      .count();
 }
 
-/// What one queue has done; queues count apart so that counting needs no atomics.
+/// What one queue has done; queues count apart so that counting needs no
+/// atomics.
 struct Evidence {
   std::vector<int64_t> peak;
   Traffic traffic{};
@@ -44,7 +46,8 @@ public:
   explicit HostDriver(const DriverOptions &options);
 
   void setHostMemory(HmSpace space, void *base, int64_t bytes) override;
-  std::unique_ptr<Queue> createQueue(HmQueueKind kind, unsigned device) override;
+  std::unique_ptr<Queue> createQueue(HmQueueKind kind,
+                                     unsigned device) override;
   void abort() override;
   int64_t peak(unsigned device) const override;
   Traffic traffic() const override;
@@ -90,15 +93,17 @@ public:
   void attachThread() override;
   void copy(const Range &to, const Range &from, HmTraffic traffic) override;
   void fill(const Range &to, uint8_t value) override;
-  void launch(unsigned kernel, const Range *operands, size_t count, int64_t extent,
-              int64_t grain, const char *label) override;
+  void launch(unsigned kernel, const Range *operands, size_t count,
+              int64_t extent, int64_t grain, const char *label) override;
   void release(const Range &range) override;
   void signal() override {
     reached.fetch_add(1, std::memory_order_release);
     advanced.notify();
   }
   void wait(const Queue &other, int64_t value) override;
-  int64_t timeline() const override { return reached.load(std::memory_order_acquire); }
+  int64_t timeline() const override {
+    return reached.load(std::memory_order_acquire);
+  }
   void finish() override {}
 
   void wakeWaiters() { advanced.notify(); }
@@ -122,10 +127,12 @@ private:
 };
 
 // A kernel's context in the pool is its entry of the table.
-void runGenerated(const void *context, void *const *buffers, int64_t begin, int64_t end) {
+void runGenerated(const void *context, void *const *buffers, int64_t begin,
+                  int64_t end) {
   (*static_cast<const HmRangeFunction *>(context))(buffers, begin, end);
 }
-void runProduct(const void *context, void *const *buffers, int64_t begin, int64_t end) {
+void runProduct(const void *context, void *const *buffers, int64_t begin,
+                int64_t end) {
   runGemm(*static_cast<const HmGemm *>(context), buffers, begin, end);
 }
 
@@ -136,12 +143,14 @@ HostDriver::HostDriver(const DriverOptions &given) : options(given) {
     std::string what = "arena of device " + std::to_string(i);
     arenas.emplace_back(device.capacity, what.c_str());
     if (options.poison)
-      std::memset(arenas[i].data(), poisonByte, std::min(device.poisonBytes, device.capacity));
+      std::memset(arenas[i].data(), poisonByte,
+                  std::min(device.poisonBytes, device.capacity));
     scratchBytes = std::max(scratchBytes, device.libraryBytes);
   }
   if (options.kernels.gemmCount)
     prepareGemms();
-  size_t share = std::max<size_t>(1, options.threads / std::max<size_t>(1, arenas.size()));
+  size_t share =
+      std::max<size_t>(1, options.threads / std::max<size_t>(1, arenas.size()));
   for (size_t i = 0; i < arenas.size(); ++i)
     pools.push_back(std::make_unique<WorkerPool>(share, options.chunk));
   pools.push_back(nullptr);
@@ -173,11 +182,13 @@ WorkerPool &HostDriver::poolOf(HmQueueKind kind, unsigned device) {
   return *pool;
 }
 
-std::unique_ptr<Queue> HostDriver::createQueue(HmQueueKind kind, unsigned device) {
+std::unique_ptr<Queue> HostDriver::createQueue(HmQueueKind kind,
+                                               unsigned device) {
   if (kind != HM_QUEUE_HOST && device >= arenas.size())
-    throw Error(ExitCode::Internal, "a queue of device " + std::to_string(device) +
-                                        ", but there are " + std::to_string(arenas.size()) +
-                                        " devices");
+    throw Error(ExitCode::Internal,
+                "a queue of device " + std::to_string(device) +
+                    ", but there are " + std::to_string(arenas.size()) +
+                    " devices");
   return std::make_unique<HostQueue>(*this, kind, poolOf(kind, device));
 }
 
@@ -201,8 +212,9 @@ char *HostDriver::addressOf(const Range &range) const {
   }
   if (!base || range.offset < 0 || range.bytes < 0 || range.bytes > bytes ||
       range.offset > bytes - range.bytes)
-    throw Error(ExitCode::Internal,
-                describe(range) + " out of range: the space has " + std::to_string(bytes) + " bytes");
+    throw Error(ExitCode::Internal, describe(range) +
+                                        " out of range: the space has " +
+                                        std::to_string(bytes) + " bytes");
   return base + range.offset;
 }
 
@@ -260,7 +272,8 @@ std::vector<std::vector<int64_t>> HostDriver::workerChunks() const {
 }
 
 HostQueue::~HostQueue() {
-  driver.queues.erase(std::find(driver.queues.begin(), driver.queues.end(), this));
+  driver.queues.erase(
+      std::find(driver.queues.begin(), driver.queues.end(), this));
   driver.past.peak.resize(driver.arenas.size());
   for (size_t i = 0; i < evidence.peak.size(); ++i)
     driver.past.peak[i] = std::max(driver.past.peak[i], evidence.peak[i]);
@@ -283,8 +296,8 @@ void HostQueue::attachThread() {
 
 void HostQueue::copy(const Range &to, const Range &from, HmTraffic traffic) {
   if (from.bytes < to.bytes)
-    throw Error(ExitCode::Internal, "copy of " + std::to_string(to.bytes) + " bytes from " +
-                                        describe(from));
+    throw Error(ExitCode::Internal, "copy of " + std::to_string(to.bytes) +
+                                        " bytes from " + describe(from));
   char *source = touch(Range{from.space, from.device, from.offset, to.bytes});
   char *target = touch(to);
   auto start = driver.options.timing ? std::chrono::steady_clock::now()
@@ -300,31 +313,36 @@ void HostQueue::fill(const Range &to, uint8_t value) {
   std::memset(touch(to), value, to.bytes);
 }
 
-void HostQueue::launch(unsigned index, const Range *operands, size_t count, int64_t extent,
-                       int64_t grain, const char *label) {
+void HostQueue::launch(unsigned index, const Range *operands, size_t count,
+                       int64_t extent, int64_t grain, const char *label) {
   const KernelTable &table = driver.options.kernels;
   if (index >= table.kernelCount || count > maximalOperands)
-    throw Error(ExitCode::Internal, "launch of kernel " + std::to_string(index) + " of " +
-                                        std::to_string(table.kernelCount) + " with " +
-                                        std::to_string(count) + " operands");
+    throw Error(ExitCode::Internal,
+                "launch of kernel " + std::to_string(index) + " of " +
+                    std::to_string(table.kernelCount) + " with " +
+                    std::to_string(count) + " operands");
   const HmKernel &kernel = table.kernels[index];
   bool shieldHost = driver.options.paranoid && kind != HM_QUEUE_HOST;
   void *buffers[maximalOperands];
   for (size_t i = 0; i < count; ++i) {
-    if (shieldHost && (operands[i].space == HM_SPACE_HOST || operands[i].space == HM_SPACE_BATCH))
-      throw Error(ExitCode::Internal, "a device's kernel has " + describe(operands[i]) +
+    if (shieldHost && (operands[i].space == HM_SPACE_HOST ||
+                       operands[i].space == HM_SPACE_BATCH))
+      throw Error(ExitCode::Internal, "a device's kernel has " +
+                                          describe(operands[i]) +
                                           " as operand " + std::to_string(i));
     buffers[i] = touch(operands[i]);
   }
   bool isGemm = kernel.kind == HM_KERNEL_GEMM;
-  const void *context = isGemm ? static_cast<const void *>(&table.gemms[kernel.index])
-                               : static_cast<const void *>(&table.functions[kernel.index]);
+  const void *context =
+      isGemm ? static_cast<const void *>(&table.gemms[kernel.index])
+             : static_cast<const void *>(&table.functions[kernel.index]);
   auto start = driver.options.timing ? std::chrono::steady_clock::now()
                                      : std::chrono::steady_clock::time_point();
   if (shieldHost)
     driver.protectHost(PROT_NONE);
   try {
-    pool.run(isGemm ? runProduct : runGenerated, context, buffers, extent, grain, label);
+    pool.run(isGemm ? runProduct : runGenerated, context, buffers, extent,
+             grain, label);
   } catch (...) {
     if (shieldHost)
       driver.protectHost(PROT_READ | PROT_WRITE);
@@ -346,8 +364,10 @@ void HostQueue::wait(const Queue &other, int64_t value) {
   auto &queue = static_cast<const HostQueue &>(other);
   auto start = driver.options.timing ? std::chrono::steady_clock::now()
                                      : std::chrono::steady_clock::time_point();
-  queue.advanced.await(
-      [&] { return queue.timeline() >= value || driver.aborted.load(std::memory_order_acquire); });
+  queue.advanced.await([&] {
+    return queue.timeline() >= value ||
+           driver.aborted.load(std::memory_order_acquire);
+  });
   if (driver.options.timing)
     evidence.times.waits += secondsSince(start);
   if (queue.timeline() < value)

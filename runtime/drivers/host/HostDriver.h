@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each device is a bounded arena with workers of its own. Copies between the arena and
-// the host store are real. Commands are executed by the thread that issues them, with
-// the help of the device's workers in launches; a command is complete when the call
-// returns.
+// Each device is a bounded arena with workers of its own. Copies between the
+// arena and the host store are real. Commands are executed by the thread that
+// issues them, with the help of the device's workers in launches; a command is
+// complete when the call returns.
 //
 //===----------------------------------------------------------------------===//
 

@@ -75,12 +75,14 @@ LibraryCall::~LibraryCall() {
   libraryScratch.active = false;
   auto used = static_cast<int64_t>(libraryScratch.used);
   int64_t seen = peakBytes.load(std::memory_order_relaxed);
-  while (used > seen &&
-         !peakBytes.compare_exchange_weak(seen, used, std::memory_order_relaxed)) {
+  while (used > seen && !peakBytes.compare_exchange_weak(
+                            seen, used, std::memory_order_relaxed)) {
   }
 }
 
-int64_t libraryScratchPeak() { return peakBytes.load(std::memory_order_relaxed); }
+int64_t libraryScratchPeak() {
+  return peakBytes.load(std::memory_order_relaxed);
+}
 
 int64_t allocationCount() {
   return detail::allocations.load(std::memory_order_relaxed);

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// oneDNN allocates packing buffers inside each product whatever its scratchpad mode.
-// The hooks of AllocationHooks.cpp, where an executable links them, serve these from
-// the calling worker's own scratch, so that training allocates nothing and the bytes
-// are known. Without the hooks everything here is inert.
+// oneDNN allocates packing buffers inside each product whatever its scratchpad
+// mode. The hooks of AllocationHooks.cpp, where an executable links them, serve
+// these from the calling worker's own scratch, so that training allocates
+// nothing and the bytes are known. Without the hooks everything here is inert.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,8 +21,8 @@
 
 namespace harmony::runtime {
 
-/// State of one thread. The hooks read it inside malloc, so it must stay trivially
-/// initialised.
+/// State of one thread. The hooks read it inside malloc, so it must stay
+/// trivially initialised.
 struct LibraryScratch {
   char *base;
   size_t capacity;
@@ -31,14 +31,15 @@ struct LibraryScratch {
 };
 extern thread_local LibraryScratch libraryScratch;
 
-/// Gives this thread `bytes` of scratch; does nothing when it has as much already.
-/// The address range lives as long as the process.
+/// Gives this thread `bytes` of scratch; does nothing when it has as much
+/// already. The address range lives as long as the process.
 void reserveLibraryScratch(size_t bytes);
 
 /// True for addresses that any thread's scratch ever covered.
 bool isLibraryScratch(const void *pointer);
 
-/// The hooks' allocator: null when no call is in progress or the scratch is full.
+/// The hooks' allocator: null when no call is in progress or the scratch is
+/// full.
 void *allocateLibraryScratch(size_t bytes, size_t alignment);
 
 /// The most that one call has asked for since the process started.
@@ -56,10 +57,12 @@ public:
   LibraryCall &operator=(const LibraryCall &) = delete;
 };
 
-/// Allocations that reached the C library while counting was on, over all threads.
+/// Allocations that reached the C library while counting was on, over all
+/// threads.
 int64_t allocationCount();
 void setAllocationCounting(bool on);
-/// Whether the hooks are linked into this process; without them the count stays zero.
+/// Whether the hooks are linked into this process; without them the count stays
+/// zero.
 bool haveAllocationHooks();
 
 namespace detail {

@@ -13,8 +13,8 @@
 
 namespace harmony::runtime {
 
-/// Zeroed anonymous memory between two unreadable pages. Starts on a page; pages are
-/// taken from the system when they are first touched.
+/// Zeroed anonymous memory between two unreadable pages. Starts on a page;
+/// pages are taken from the system when they are first touched.
 class Mapping {
 public:
   /// Throws NoDevice naming `what` when the system refuses. `bytes` may be 0.

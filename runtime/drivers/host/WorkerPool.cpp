@@ -14,8 +14,9 @@
 
 namespace harmony::runtime {
 
-/// Pieces per worker where the grain allows: few enough that taking one costs nothing,
-/// enough that a worker that starts late leaves the others little to wait for.
+/// Pieces per worker where the grain allows: few enough that taking one costs
+/// nothing, enough that a worker that starts late leaves the others little to
+/// wait for.
 static constexpr int64_t piecesPerWorker = 16;
 
 WorkerPool::WorkerPool(unsigned workers, int64_t chunk)
@@ -34,17 +35,20 @@ WorkerPool::~WorkerPool() {
 
 void WorkerPool::help(unsigned worker) {
   for (;;) {
-    work.await([this] { return remaining.load(std::memory_order_acquire) > 0 || stopping.load(); });
+    work.await([this] {
+      return remaining.load(std::memory_order_acquire) > 0 || stopping.load();
+    });
     if (stopping.load())
       return;
     workUntilEmpty(worker);
-    // Nothing left to take although a piece may still run elsewhere: wait for the next
-    // launch, which makes `remaining` positive again.
+    // Nothing left to take although a piece may still run elsewhere: wait for
+    // the next launch, which makes `remaining` positive again.
   }
 }
 
 bool WorkerPool::mustLetOthersStart(unsigned worker) const {
-  if (fixedChunk <= 0 || counts[worker].value.load(std::memory_order_relaxed) == 0)
+  if (fixedChunk <= 0 ||
+      counts[worker].value.load(std::memory_order_relaxed) == 0)
     return false;
   for (unsigned i = 0; i < workers; ++i)
     if (counts[i].value.load(std::memory_order_relaxed) == 0)
@@ -60,7 +64,8 @@ bool WorkerPool::takePiece(unsigned worker, int64_t &piece) {
       left = remaining.load(std::memory_order_acquire);
       continue;
     }
-    if (remaining.compare_exchange_weak(left, left - 1, std::memory_order_acq_rel,
+    if (remaining.compare_exchange_weak(left, left - 1,
+                                        std::memory_order_acq_rel,
                                         std::memory_order_acquire)) {
       piece = left;
       return true;
@@ -106,7 +111,8 @@ void WorkerPool::execute() {
     remaining.store(pieces, std::memory_order_release);
     work.notify();
     workUntilEmpty(0);
-    done.await([this] { return finished.load(std::memory_order_acquire) == pieces; });
+    done.await(
+        [this] { return finished.load(std::memory_order_acquire) == pieces; });
   }
   if (failed.load()) {
     std::exception_ptr first = std::exchange(failure, nullptr);
@@ -115,8 +121,9 @@ void WorkerPool::execute() {
   }
 }
 
-void WorkerPool::run(RangeTask newTask, const void *newContext, void *const *newBuffers,
-                     int64_t newExtent, int64_t grain, const char *newLabel) {
+void WorkerPool::run(RangeTask newTask, const void *newContext,
+                     void *const *newBuffers, int64_t newExtent, int64_t grain,
+                     const char *newLabel) {
   if (newExtent <= 0)
     return;
   std::lock_guard<std::mutex> lock(turn);
@@ -127,7 +134,8 @@ void WorkerPool::run(RangeTask newTask, const void *newContext, void *const *new
   extent = newExtent;
   pieceSize = fixedChunk > 0
                   ? fixedChunk
-                  : std::max({int64_t(1), grain, newExtent / (workers * piecesPerWorker)});
+                  : std::max({int64_t(1), grain,
+                              newExtent / (workers * piecesPerWorker)});
   pieces = (newExtent + pieceSize - 1) / pieceSize;
   execute();
 }
@@ -139,9 +147,10 @@ void WorkerPool::runOnEach(RangeTask newTask, const void *newContext) {
     int64_t expected;
     mutable std::atomic<int64_t> arrived{0};
   } rendezvous{newTask, newContext, workers};
-  // A worker that has its piece waits for the others to take theirs, so no worker can
-  // take two.
-  auto body = [](const void *shared, void *const *, int64_t begin, int64_t end) {
+  // A worker that has its piece waits for the others to take theirs, so no
+  // worker can take two.
+  auto body = [](const void *shared, void *const *, int64_t begin,
+                 int64_t end) {
     auto *r = static_cast<const Rendezvous *>(shared);
     r->arrived.fetch_add(1);
     while (r->arrived.load() < r->expected)

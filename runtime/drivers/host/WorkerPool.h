@@ -21,25 +21,27 @@
 namespace harmony::runtime {
 
 /// Work over [begin, end); the context says which kernel.
-using RangeTask = void (*)(const void *context, void *const *buffers, int64_t begin,
-                           int64_t end);
+using RangeTask = void (*)(const void *context, void *const *buffers,
+                           int64_t begin, int64_t end);
 
-/// Persistent threads that cut a range into pieces. The thread that calls run() is
-/// worker 0 and takes pieces like the others, so a pool of one worker has no threads.
+/// Persistent threads that cut a range into pieces. The thread that calls run()
+/// is worker 0 and takes pieces like the others, so a pool of one worker has no
+/// threads.
 class WorkerPool {
 public:
-  /// `chunk` > 0 fixes the size of pieces (the last may be smaller) and makes sure that
-  /// every worker runs one before any runs many: for tests.
+  /// `chunk` > 0 fixes the size of pieces (the last may be smaller) and makes
+  /// sure that every worker runs one before any runs many: for tests.
   WorkerPool(unsigned workers, int64_t chunk);
   ~WorkerPool();
   WorkerPool(const WorkerPool &) = delete;
   WorkerPool &operator=(const WorkerPool &) = delete;
 
-  /// Runs the task over [0, extent) in pieces of at least `grain` and returns when all
-  /// are done. Callers from several threads take turns. The first exception of a task
-  /// is thrown here; pieces not yet begun by then are skipped.
-  void run(RangeTask task, const void *context, void *const *buffers, int64_t extent,
-           int64_t grain, const char *label);
+  /// Runs the task over [0, extent) in pieces of at least `grain` and returns
+  /// when all are done. Callers from several threads take turns. The first
+  /// exception of a task is thrown here; pieces not yet begun by then are
+  /// skipped.
+  void run(RangeTask task, const void *context, void *const *buffers,
+           int64_t extent, int64_t grain, const char *label);
 
   /// Runs the task once on every worker, range [i, i + 1) on one of them.
   void runOnEach(RangeTask task, const void *context);
@@ -67,8 +69,9 @@ private:
   std::vector<std::thread> threads;
   std::unique_ptr<Counter[]> counts;
 
-  // The launch in progress. Written before `remaining` becomes positive; read only by
-  // workers that hold a piece, and `finished` reaches `pieces` after the last of them.
+  // The launch in progress. Written before `remaining` becomes positive; read
+  // only by workers that hold a piece, and `finished` reaches `pieces` after
+  // the last of them.
   RangeTask task = nullptr;
   const void *context = nullptr;
   void *const *buffers = nullptr;

@@ -15,7 +15,9 @@ namespace harmony::runtime::test {
 static constexpr int64_t floatBytes = sizeof(float);
 
 static int64_t typeBytesOf(HmType type) {
-  return type == HM_F64 || type == HM_I64 ? 8 : type == HM_F32 || type == HM_I32 ? 4 : 1;
+  return type == HM_F64 || type == HM_I64   ? 8
+         : type == HM_F32 || type == HM_I32 ? 4
+                                            : 1;
 }
 
 static int64_t product(const std::vector<int64_t> &shape, size_t from) {
@@ -55,13 +57,15 @@ void BlobBuilder::device(int64_t capacity, int64_t libraryBytes) {
 int64_t BlobBuilder::constant(const std::vector<float> &values) {
   auto at = static_cast<int64_t>(constants.size());
   auto *bytes = reinterpret_cast<const char *>(values.data());
-  constants.insert(constants.end(), bytes, bytes + values.size() * sizeof(float));
+  constants.insert(constants.end(), bytes,
+                   bytes + values.size() * sizeof(float));
   return at;
 }
 
 void BlobBuilder::variable(const std::string &name, HmRole role,
                            const std::vector<int64_t> &shape, int64_t home,
-                           std::vector<int64_t> gradientHomes, int64_t initial) {
+                           std::vector<int64_t> gradientHomes,
+                           int64_t initial) {
   HmVariable v{};
   v.name = string(name);
   v.type = HM_F32;
@@ -95,8 +99,8 @@ HmInput &BlobBuilder::input(const std::string &name, HmType type,
   return inputs.back();
 }
 
-void BlobBuilder::output(const std::string &name, const std::vector<int64_t> &shape,
-                         int64_t home) {
+void BlobBuilder::output(const std::string &name,
+                         const std::vector<int64_t> &shape, int64_t home) {
   HmOutput out{};
   out.name = string(name);
   out.type = HM_F32;
@@ -109,8 +113,10 @@ void BlobBuilder::output(const std::string &name, const std::vector<int64_t> &sh
 
 void BlobBuilder::lossTerm(int64_t numerator, int64_t denominator, float scale,
                            HmProgramKind program) {
-  lossTerms.push_back({numerator, denominator, scale, static_cast<uint32_t>(program)});
-  header.hostBytes = std::max(header.hostBytes, std::max(numerator, denominator) + floatBytes);
+  lossTerms.push_back(
+      {numerator, denominator, scale, static_cast<uint32_t>(program)});
+  header.hostBytes =
+      std::max(header.hostBytes, std::max(numerator, denominator) + floatBytes);
 }
 
 void BlobBuilder::scalar(HmScalarKind kind, uint32_t index) {
@@ -118,15 +124,17 @@ void BlobBuilder::scalar(HmScalarKind kind, uint32_t index) {
   header.scalarCount = std::max<int64_t>(header.scalarCount, index + 1);
 }
 
-uint32_t BlobBuilder::kernel(const std::string &name, uint32_t function, HmFamily family) {
-  kernels.push_back({string(name), HM_KERNEL_GENERATED, function, static_cast<uint32_t>(family)});
+uint32_t BlobBuilder::kernel(const std::string &name, uint32_t function,
+                             HmFamily family) {
+  kernels.push_back({string(name), HM_KERNEL_GENERATED, function,
+                     static_cast<uint32_t>(family)});
   return static_cast<uint32_t>(kernels.size() - 1);
 }
 
 uint32_t BlobBuilder::gemm(const std::string &name, const HmGemm &gemm) {
   gemms.push_back(gemm);
-  kernels.push_back({string(name), HM_KERNEL_GEMM, static_cast<uint32_t>(gemms.size() - 1),
-                     HM_FAMILY_GEMM});
+  kernels.push_back({string(name), HM_KERNEL_GEMM,
+                     static_cast<uint32_t>(gemms.size() - 1), HM_FAMILY_GEMM});
   return static_cast<uint32_t>(kernels.size() - 1);
 }
 
@@ -166,7 +174,8 @@ QueueBuilder &QueueBuilder::fill(HmRef to, int64_t value) {
   add(HM_OP_FILL, {to}).a = value;
   return *this;
 }
-QueueBuilder &QueueBuilder::launch(uint32_t kernel, const std::vector<HmRef> &operands,
+QueueBuilder &QueueBuilder::launch(uint32_t kernel,
+                                   const std::vector<HmRef> &operands,
                                    int64_t extent, int64_t grain) {
   HmCommand &c = add(HM_OP_LAUNCH, operands);
   c.kernel = kernel;
@@ -210,22 +219,27 @@ void BlobBuilder::count(HmProgramKind kind, QueueBuilder &q) {
         const HmRef &ref = refs[c.first + r];
         if (ref.space != HM_SPACE_DEVICE)
           continue;
-        int64_t end = ref.offset + (ref.modulo ? i % ref.modulo : i) * ref.stride + ref.bytes;
+        int64_t end = ref.offset +
+                      (ref.modulo ? i % ref.modulo : i) * ref.stride +
+                      ref.bytes;
         HmDevice &d = devices[ref.device];
         int64_t &peak = kind == HM_PROGRAM_EVALUATE ? d.evaluatePeak : d.peak;
         if (kind == HM_PROGRAM_STEP || kind == HM_PROGRAM_EVALUATE)
           peak = std::max(peak, end);
       }
     if (c.op == HM_OP_COPY && refs[c.first].space != HM_SPACE_DUMP)
-      header.programs[kind].traffic[c.traffic] += refs[c.first].bytes * iterations;
+      header.programs[kind].traffic[c.traffic] +=
+          refs[c.first].bytes * iterations;
   }
 }
 
 BlobBuilder::Bytes BlobBuilder::finish() {
   std::vector<char> out(sizeof(HmHeader));
-  auto append = [&](const void *data, size_t count, size_t size, size_t alignment) {
+  auto append = [&](const void *data, size_t count, size_t size,
+                    size_t alignment) {
     out.resize((out.size() + alignment - 1) / alignment * alignment);
-    HmSection section{static_cast<uint32_t>(out.size()), static_cast<uint32_t>(count)};
+    HmSection section{static_cast<uint32_t>(out.size()),
+                      static_cast<uint32_t>(count)};
     auto *bytes = static_cast<const char *>(data);
     out.insert(out.end(), bytes, bytes + count * size);
     return section;
@@ -244,7 +258,8 @@ BlobBuilder::Bytes BlobBuilder::finish() {
     for (auto &q : queues[p]) {
       count(static_cast<HmProgramKind>(p), *q);
       firsts.push_back(static_cast<uint32_t>(commandList.size()));
-      commandList.insert(commandList.end(), q->commands.begin(), q->commands.end());
+      commandList.insert(commandList.end(), q->commands.begin(),
+                         q->commands.end());
     }
   header.strings = section(strings);
   header.dims = section(dimList);
@@ -259,7 +274,8 @@ BlobBuilder::Bytes BlobBuilder::finish() {
   header.gradients = section(gradientList);
   for (size_t i = 0; i < variables.size(); ++i)
     variables[i].gradients = {
-        static_cast<uint32_t>(header.gradients.offset + gradientFirsts[i] * sizeof(HmGradient)),
+        static_cast<uint32_t>(header.gradients.offset +
+                              gradientFirsts[i] * sizeof(HmGradient)),
         static_cast<uint32_t>(gradients[i].size())};
   header.variables = section(variables);
   header.inputs = section(inputs);
@@ -275,7 +291,8 @@ BlobBuilder::Bytes BlobBuilder::finish() {
   for (auto &program : queues)
     for (auto &q : program) {
       q->queue.commands = {
-          static_cast<uint32_t>(header.commands.offset + firsts[next++] * sizeof(HmCommand)),
+          static_cast<uint32_t>(header.commands.offset +
+                                firsts[next++] * sizeof(HmCommand)),
           static_cast<uint32_t>(q->commands.size())};
       queueList.push_back(q->queue);
     }
@@ -294,16 +311,25 @@ BlobBuilder::Bytes BlobBuilder::finish() {
 
   Bytes result;
   result.size = out.size();
-  result.data.reset(static_cast<char *>(std::aligned_alloc(64, (out.size() + 63) / 64 * 64)));
+  result.data.reset(
+      static_cast<char *>(std::aligned_alloc(64, (out.size() + 63) / 64 * 64)));
   std::memcpy(result.data.get(), out.data(), out.size());
   return result;
 }
 
-HmRef onDevice(unsigned device, int64_t offset, int64_t bytes, int64_t stride, uint32_t modulo) {
-  return {HM_SPACE_DEVICE, static_cast<uint8_t>(device), 3, modulo, offset, stride, bytes};
+HmRef onDevice(unsigned device, int64_t offset, int64_t bytes, int64_t stride,
+               uint32_t modulo) {
+  return {HM_SPACE_DEVICE,
+          static_cast<uint8_t>(device),
+          3,
+          modulo,
+          offset,
+          stride,
+          bytes};
 }
 
-HmRef in(HmSpace space, int64_t offset, int64_t bytes, int64_t stride, uint32_t modulo) {
+HmRef in(HmSpace space, int64_t offset, int64_t bytes, int64_t stride,
+         uint32_t modulo) {
   return {static_cast<uint8_t>(space), 0, 3, modulo, offset, stride, bytes};
 }
 

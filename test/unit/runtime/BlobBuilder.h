@@ -18,8 +18,9 @@
 
 namespace harmony::runtime::test {
 
-/// Writes blobs as runtime/program.h describes them, from its description alone. Periods,
-/// peaks and traffic are counted here by unrolling the commands.
+/// Writes blobs as runtime/program.h describes them, from its description
+/// alone. Periods, peaks and traffic are counted here by unrolling the
+/// commands.
 class BlobBuilder {
 public:
   BlobBuilder();
@@ -32,12 +33,16 @@ public:
   void device(int64_t capacity, int64_t libraryBytes = 0);
   /// The address of a constant: offset in the constant section.
   int64_t constant(const std::vector<float> &values);
-  void variable(const std::string &name, HmRole role, const std::vector<int64_t> &shape,
-                int64_t home, std::vector<int64_t> gradientHomes = {}, int64_t initial = -1);
-  HmInput &input(const std::string &name, HmType type, const std::vector<int64_t> &shape,
-                 int64_t offset, uint32_t usedBy);
-  void output(const std::string &name, const std::vector<int64_t> &shape, int64_t home);
-  void lossTerm(int64_t numerator, int64_t denominator, float scale, HmProgramKind program);
+  void variable(const std::string &name, HmRole role,
+                const std::vector<int64_t> &shape, int64_t home,
+                std::vector<int64_t> gradientHomes = {}, int64_t initial = -1);
+  HmInput &input(const std::string &name, HmType type,
+                 const std::vector<int64_t> &shape, int64_t offset,
+                 uint32_t usedBy);
+  void output(const std::string &name, const std::vector<int64_t> &shape,
+              int64_t home);
+  void lossTerm(int64_t numerator, int64_t denominator, float scale,
+                HmProgramKind program);
   void scalar(HmScalarKind kind, uint32_t index);
   /// Returns the kernel's index.
   uint32_t kernel(const std::string &name, uint32_t function,
@@ -49,10 +54,11 @@ public:
     QueueBuilder &loop(int64_t iterations);
     QueueBuilder &end();
     QueueBuilder &wait(uint32_t queue, int64_t a, int64_t b = 0);
-    QueueBuilder &copy(HmRef to, HmRef from, HmTraffic traffic = HM_TRAFFIC_SWAP_IN);
+    QueueBuilder &copy(HmRef to, HmRef from,
+                       HmTraffic traffic = HM_TRAFFIC_SWAP_IN);
     QueueBuilder &fill(HmRef to, int64_t value);
-    QueueBuilder &launch(uint32_t kernel, const std::vector<HmRef> &operands, int64_t extent,
-                         int64_t grain = 1);
+    QueueBuilder &launch(uint32_t kernel, const std::vector<HmRef> &operands,
+                         int64_t extent, int64_t grain = 1);
     QueueBuilder &release(HmRef ref);
     /// The command before signals.
     QueueBuilder &signal();
@@ -66,9 +72,10 @@ public:
     std::vector<HmCommand> commands;
   };
 
-  /// References to it stay valid. Queues of a program are numbered as they are made.
-  QueueBuilder &queue(HmProgramKind program, const std::string &name, HmQueueKind kind,
-                      uint32_t device);
+  /// References to it stay valid. Queues of a program are numbered as they are
+  /// made.
+  QueueBuilder &queue(HmProgramKind program, const std::string &name,
+                      HmQueueKind kind, uint32_t device);
   void program(HmProgramKind kind, int64_t batch);
 
   /// The finished blob, aligned to 64 bytes. The builder can go on afterwards.
@@ -76,7 +83,8 @@ public:
     std::unique_ptr<char, decltype(&std::free)> data{nullptr, &std::free};
     uint64_t size = 0;
     HmHeader &header() { return *reinterpret_cast<HmHeader *>(data.get()); }
-    template <typename T> T *at(const HmSection &section) {
+    template <typename T>
+    T *at(const HmSection &section) {
       return reinterpret_cast<T *>(data.get() + section.offset);
     }
   };
@@ -102,9 +110,10 @@ private:
 };
 
 /// References, access flags left out: the runtime does not read them.
-HmRef onDevice(unsigned device, int64_t offset, int64_t bytes, int64_t stride = 0,
-               uint32_t modulo = 0);
-HmRef in(HmSpace space, int64_t offset, int64_t bytes, int64_t stride = 0, uint32_t modulo = 0);
+HmRef onDevice(unsigned device, int64_t offset, int64_t bytes,
+               int64_t stride = 0, uint32_t modulo = 0);
+HmRef in(HmSpace space, int64_t offset, int64_t bytes, int64_t stride = 0,
+         uint32_t modulo = 0);
 
 } // namespace harmony::runtime::test
 

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A new driver adds itself to the list at the end and has to pass everything here. The
-// kernels are looked up by number: a driver for other processors brings its own code for
-// these few.
+// A new driver adds itself to the list at the end and has to pass everything
+// here. The kernels are looked up by number: a driver for other processors
+// brings its own code for these few.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,14 @@
 namespace harmony::runtime {
 namespace {
 
-enum KernelNumber : unsigned { AddOne, AddIndex, Throwing, Fault, Product, BatchedProduct };
+enum KernelNumber : unsigned {
+  AddOne,
+  AddIndex,
+  Throwing,
+  Fault,
+  Product,
+  BatchedProduct
+};
 
 float *floats(void *buffer) { return static_cast<float *>(buffer); }
 
@@ -47,18 +54,22 @@ void fault(void *const *, int64_t, int64_t) {
 const HmRangeFunction functions[] = {addOne, addIndex, throwing, fault};
 
 // 50 x 70 x 33 in blocks of 16 x 32, so that both last blocks are smaller.
-constexpr HmGemm product{50, 70, 33, 40,  71,  72, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0},
-                         16, 32, 0,  0,   0,   {}};
-// Six products of 8 x 9 x 10, A transposed, B transposed and shared, accumulating.
-constexpr HmGemm batched{8,  9, 10, 8, 10, 9, {2, 3, 1}, {240, 80, 0}, {0, 90, 0}, {216, 72, 0},
-                         4, 4, 1,  1, 1, {}};
+constexpr HmGemm product{50,        70,        33,        40,        71, 72,
+                         {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, 16, 32,
+                         0,         0,         0,         {}};
+// Six products of 8 x 9 x 10, A transposed, B transposed and shared,
+// accumulating.
+constexpr HmGemm batched{
+    8, 9, 10, 8, 10, 9, {2, 3, 1}, {240, 80, 0}, {0, 90, 0}, {216, 72, 0},
+    4, 4, 1,  1, 1,  {}};
 const HmGemm gemms[] = {product, batched};
-const HmKernel kernels[] = {{0, HM_KERNEL_GENERATED, AddOne, HM_FAMILY_POINTWISE},
-                            {0, HM_KERNEL_GENERATED, AddIndex, HM_FAMILY_UPDATE},
-                            {0, HM_KERNEL_GENERATED, Throwing, HM_FAMILY_ROW},
-                            {0, HM_KERNEL_GENERATED, Fault, HM_FAMILY_ROW},
-                            {0, HM_KERNEL_GEMM, 0, HM_FAMILY_GEMM},
-                            {0, HM_KERNEL_GEMM, 1, HM_FAMILY_GEMM}};
+const HmKernel kernels[] = {
+    {0, HM_KERNEL_GENERATED, AddOne, HM_FAMILY_POINTWISE},
+    {0, HM_KERNEL_GENERATED, AddIndex, HM_FAMILY_UPDATE},
+    {0, HM_KERNEL_GENERATED, Throwing, HM_FAMILY_ROW},
+    {0, HM_KERNEL_GENERATED, Fault, HM_FAMILY_ROW},
+    {0, HM_KERNEL_GEMM, 0, HM_FAMILY_GEMM},
+    {0, HM_KERNEL_GEMM, 1, HM_FAMILY_GEMM}};
 
 struct Factory {
   const char *name;
@@ -71,8 +82,9 @@ protected:
 
   void SetUp() override {
     options.devices = {{capacity, capacity, 0}, {capacity, capacity, 0}};
-    options.kernels = {kernels, std::size(kernels), functions, std::size(functions),
-                       gemms,   std::size(gemms)};
+    options.kernels = {kernels,   std::size(kernels),
+                       functions, std::size(functions),
+                       gemms,     std::size(gemms)};
     options.isa = HM_ISA_AVX2;
     options.threads = 4;
     host.resize(1 << 18);
@@ -83,27 +95,34 @@ protected:
     driver->setHostMemory(HM_SPACE_HOST, host.data(), hostBytes());
   }
 
-  std::unique_ptr<Queue> queue(HmQueueKind kind = HM_QUEUE_COMPUTE, unsigned device = 0) {
+  std::unique_ptr<Queue> queue(HmQueueKind kind = HM_QUEUE_COMPUTE,
+                               unsigned device = 0) {
     std::unique_ptr<Queue> q = driver->createQueue(kind, device);
     q->attachThread();
     return q;
   }
 
-  int64_t hostBytes() const { return static_cast<int64_t>(host.size() * sizeof(float)); }
+  int64_t hostBytes() const {
+    return static_cast<int64_t>(host.size() * sizeof(float));
+  }
 
   static Range device(int64_t offset, int64_t bytes, unsigned number = 0) {
     return {HM_SPACE_DEVICE, number, offset, bytes};
   }
-  static Range store(int64_t offset, int64_t bytes) { return {HM_SPACE_HOST, 0, offset, bytes}; }
+  static Range store(int64_t offset, int64_t bytes) {
+    return {HM_SPACE_HOST, 0, offset, bytes};
+  }
 
-  /// Copies floats of the host store to the device and back is how tests see memory.
+  /// Copies floats of the host store to the device and back is how tests see
+  /// memory.
   void toDevice(Queue &q, int64_t offset, const std::vector<float> &values) {
     std::copy(values.begin(), values.end(), host.begin());
     int64_t bytes = static_cast<int64_t>(values.size() * sizeof(float));
     q.copy(device(offset, bytes), store(0, bytes), HM_TRAFFIC_SWAP_IN);
     q.finish();
   }
-  std::vector<float> fromDevice(Queue &q, int64_t offset, size_t count, unsigned number = 0) {
+  std::vector<float> fromDevice(Queue &q, int64_t offset, size_t count,
+                                unsigned number = 0) {
     int64_t bytes = static_cast<int64_t>(count * sizeof(float));
     q.copy(store(0, bytes), device(offset, bytes, number), HM_TRAFFIC_SWAP_OUT);
     q.finish();
@@ -118,7 +137,8 @@ protected:
 std::vector<float> ramp(size_t count, float scale = 1) {
   std::vector<float> values(count);
   for (size_t i = 0; i < count; ++i)
-    values[i] = scale * static_cast<float>(static_cast<int64_t>(i * 37 % 101) - 50);
+    values[i] =
+        scale * static_cast<float>(static_cast<int64_t>(i * 37 % 101) - 50);
   return values;
 }
 
@@ -188,7 +208,8 @@ TEST_P(Conformance, LaunchesCoverTheRangeOnceWhateverThePieces) {
       q->launch(AddIndex, &out, 1, extent, 1, "add index");
       std::vector<float> result = fromDevice(*q, 4096, 1000);
       for (int64_t i = 0; i < 1000; ++i)
-        ASSERT_EQ(result[i], i < extent ? values[i] + 1 + static_cast<float>(i) : 0);
+        ASSERT_EQ(result[i],
+                  i < extent ? values[i] + 1 + static_cast<float>(i) : 0);
     }
   }
 }
@@ -223,17 +244,20 @@ TEST_P(Conformance, HostQueuesWorkOnTheHostStore) {
   EXPECT_EQ(host[109], 2);
 }
 
-/// The reference in double; B of the batched product does not move along axis 0.
+/// The reference in double; B of the batched product does not move along axis
+/// 0.
 std::vector<float> reference(const HmGemm &g, const std::vector<float> &a,
-                             const std::vector<float> &b, std::vector<float> c) {
+                             const std::vector<float> &b,
+                             std::vector<float> c) {
   for (int64_t b0 = 0; b0 < g.batch[0]; ++b0)
     for (int64_t b1 = 0; b1 < g.batch[1]; ++b1)
       for (int64_t i = 0; i < g.m; ++i)
         for (int64_t j = 0; j < g.n; ++j) {
           double sum = 0;
           for (int64_t k = 0; k < g.k; ++k)
-            sum += static_cast<double>(a[b0 * g.strideA[0] + b1 * g.strideA[1] +
-                                         (g.transA ? k * g.lda + i : i * g.lda + k)]) *
+            sum += static_cast<double>(
+                       a[b0 * g.strideA[0] + b1 * g.strideA[1] +
+                         (g.transA ? k * g.lda + i : i * g.lda + k)]) *
                    b[b0 * g.strideB[0] + b1 * g.strideB[1] +
                      (g.transB ? j * g.ldb + k : k * g.ldb + j)];
           float &out = c[b0 * g.strideC[0] + b1 * g.strideC[1] + i * g.ldc + j];
@@ -251,7 +275,8 @@ TEST_P(Conformance, ProductsAreExactOnSmallIntegersAndIgnoreWhatTheyOverwrite) {
     for (unsigned kernel : {Product, BatchedProduct}) {
       const HmGemm &g = gemms[kernel == Product ? 0 : 1];
       GemmSpans spans = gemmSpans(g);
-      std::vector<float> a = ramp(spans.a), b = ramp(spans.b, 2), c = ramp(spans.c, 3);
+      std::vector<float> a = ramp(spans.a), b = ramp(spans.b, 2),
+                         c = ramp(spans.c, 3);
       Range operands[] = {device(0, spans.a * 4), device(65536, spans.b * 4),
                           device(131072, spans.c * 4)};
       toDevice(*q, 0, a);
@@ -264,9 +289,10 @@ TEST_P(Conformance, ProductsAreExactOnSmallIntegersAndIgnoreWhatTheyOverwrite) {
       for (int64_t i = 0; i < g.batch[0] * g.batch[1]; ++i)
         for (int64_t row = 0; row < g.m; ++row)
           for (int64_t column = 0; column < g.n; ++column) {
-            int64_t at = i / g.batch[1] * g.strideC[0] + i % g.batch[1] * g.strideC[1] +
-                         row * g.ldc + column;
-            ASSERT_EQ(found[at], expected[at]) << kernel << " at " << row << ", " << column;
+            int64_t at = i / g.batch[1] * g.strideC[0] +
+                         i % g.batch[1] * g.strideC[1] + row * g.ldc + column;
+            ASSERT_EQ(found[at], expected[at])
+                << kernel << " at " << row << ", " << column;
           }
     }
   }
@@ -332,8 +358,9 @@ TEST_P(Conformance, ReleaseChangesNothingUnlessAskedTo) {
 TEST_P(Conformance, RangesOutsideOfTheirSpaceAreRefused) {
   start();
   auto q = queue();
-  Range bad[] = {device(capacity - 4, 8), device(-4, 8), device(capacity + 4, 0),
-                 device(0, capacity + 1), device(0, 4, 2), {HM_SPACE_BATCH, 0, 0, 4},
+  Range bad[] = {device(capacity - 4, 8), device(-4, 8),
+                 device(capacity + 4, 0), device(0, capacity + 1),
+                 device(0, 4, 2),         {HM_SPACE_BATCH, 0, 0, 4},
                  device(INT64_MAX, 8)};
   for (const Range &range : bad)
     EXPECT_THROW(
@@ -348,7 +375,8 @@ TEST_P(Conformance, RangesOutsideOfTheirSpaceAreRefused) {
     q->finish();
     FAIL();
   } catch (const Error &error) {
-    EXPECT_STREQ(error.what(), "device 0 bytes [1048572, +8) out of range: the space has 1048576 bytes");
+    EXPECT_STREQ(error.what(), "device 0 bytes [1048572, +8) out of range: the "
+                               "space has 1048576 bytes");
   }
   EXPECT_THROW(
       {
@@ -424,8 +452,11 @@ TEST_P(Conformance, TimesAreKeptByFamily) {
   EXPECT_GT(times.copies, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Drivers, Conformance, testing::Values(Factory{"host", createHostDriver}),
-                         [](const auto &info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Drivers, Conformance,
+                         testing::Values(Factory{"host", createHostDriver}),
+                         [](const auto &info) {
+                           return std::string(info.param.name);
+                         });
 
 } // namespace
 } // namespace harmony::runtime

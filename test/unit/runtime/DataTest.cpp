@@ -28,14 +28,17 @@ namespace {
 
 using namespace test;
 
-template <typename T> std::string bytesOf(const std::vector<T> &values) {
-  return {reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T)};
+template <typename T>
+std::string bytesOf(const std::vector<T> &values) {
+  return {reinterpret_cast<const char *>(values.data()),
+          values.size() * sizeof(T)};
 }
 
-std::string npy(const std::string &descr, const std::string &shape, const std::string &body,
-                const char *order = "False", int version = 1) {
-  std::string header =
-      "{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': " + shape + ", }";
+std::string npy(const std::string &descr, const std::string &shape,
+                const std::string &body, const char *order = "False",
+                int version = 1) {
+  std::string header = "{'descr': '" + descr + "', 'fortran_order': " + order +
+                       ", 'shape': " + shape + ", }";
   size_t prefix = version == 1 ? 10 : 12;
   while ((prefix + header.size() + 1) % 64)
     header += ' ';
@@ -48,19 +51,22 @@ std::string npy(const std::string &descr, const std::string &shape, const std::s
   return out + header + body;
 }
 
-void writeZip(const std::string &path, const std::vector<std::pair<std::string, std::string>> &files,
+void writeZip(const std::string &path,
+              const std::vector<std::pair<std::string, std::string>> &files,
               zip_int32_t method) {
   int error = 0;
   zip_t *archive = zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &error);
   for (auto &[name, body] : files) {
-    zip_source_t *source = zip_source_buffer(archive, body.data(), body.size(), 0);
+    zip_source_t *source =
+        zip_source_buffer(archive, body.data(), body.size(), 0);
     zip_int64_t index = zip_file_add(archive, name.c_str(), source, 0);
     zip_set_file_compression(archive, index, method, 0);
   }
   ASSERT_EQ(zip_close(archive), 0);
 }
 
-template <typename Body> std::string dataError(Body body) {
+template <typename Body>
+std::string dataError(Body body) {
   try {
     body();
     return "";
@@ -93,22 +99,32 @@ TEST(Npy, ReadsEveryVersionAndShape) {
   EXPECT_TRUE(parse(npy("<i8", "()", std::string(8, 0))).shape.empty());
   EXPECT_EQ(parse(npy("|b1", "(3,)", "abc")).shape, (std::vector<int64_t>{3}));
   EXPECT_EQ(parse(npy("<f4", "(0, 3)", "")).bytes, 0);
-  EXPECT_EQ(parse(npy("<f4", "(6,)", body, "True")).bytes, 24); // one axis has no order
+  EXPECT_EQ(parse(npy("<f4", "(6,)", body, "True")).bytes,
+            24); // one axis has no order
 }
 
 TEST(Npy, RefusesWithFileKeyExpectedAndFound) {
   std::string body = bytesOf<float>({1, 2, 3, 4, 5, 6});
-  auto error = [&](const std::string &bytes) { return dataError([&] { parse(bytes); }); };
+  auto error = [&](const std::string &bytes) {
+    return dataError([&] { parse(bytes); });
+  };
   EXPECT_EQ(error(npy("<f4", "(2, 3)", body.substr(1))),
             "f.npy: 'x': f32 [2, 3] needs 24 bytes, found 23");
-  EXPECT_TRUE(contains(error(npy("<f4", "(2, 3)", body, "True")), "'x': is stored in Fortran order"));
-  EXPECT_TRUE(contains(error(npy(">f4", "(2, 3)", body)), "dtype '>f4' is not read: big-endian"));
-  EXPECT_TRUE(contains(error(npy("<c8", "(3,)", body)), "accepted are float32"));
+  EXPECT_TRUE(contains(error(npy("<f4", "(2, 3)", body, "True")),
+                       "'x': is stored in Fortran order"));
+  EXPECT_TRUE(contains(error(npy(">f4", "(2, 3)", body)),
+                       "dtype '>f4' is not read: big-endian"));
+  EXPECT_TRUE(
+      contains(error(npy("<c8", "(3,)", body)), "accepted are float32"));
   EXPECT_TRUE(contains(error("PK"), "not a .npy array"));
-  EXPECT_TRUE(contains(error(npy("<f4", "(2, 3)", body).substr(0, 40)), "truncated in its header"));
-  EXPECT_TRUE(contains(error(npy("<f4", "(9223372036854775807, 9)", body)), "needs -1 bytes"));
-  EXPECT_TRUE(contains(error(npy("<f4", "(99999999999999999999,)", body)), "extent out of range"));
-  EXPECT_TRUE(contains(error(npy("<f4', 'descr': '<f4", "(6,)", body)), "repeated key"));
+  EXPECT_TRUE(contains(error(npy("<f4", "(2, 3)", body).substr(0, 40)),
+                       "truncated in its header"));
+  EXPECT_TRUE(contains(error(npy("<f4", "(9223372036854775807, 9)", body)),
+                       "needs -1 bytes"));
+  EXPECT_TRUE(contains(error(npy("<f4", "(99999999999999999999,)", body)),
+                       "extent out of range"));
+  EXPECT_TRUE(contains(error(npy("<f4', 'descr': '<f4", "(6,)", body)),
+                       "repeated key"));
 }
 
 TEST(Npy, SurvivesRandomDamage) {
@@ -117,7 +133,8 @@ TEST(Npy, SurvivesRandomDamage) {
   for (int i = 0; i < 20000; ++i) {
     std::string bad = good.substr(0, 1 + random.below(good.size()));
     for (int n = 0; n < 2; ++n)
-      bad[random.below(std::min<size_t>(bad.size(), 90))] = static_cast<char>(random.next());
+      bad[random.below(std::min<size_t>(bad.size(), 90))] =
+          static_cast<char>(random.next());
     try {
       Array a = parse(bad);
       EXPECT_LE(static_cast<size_t>(a.bytes), bad.size());
@@ -130,7 +147,9 @@ TEST(Npz, ReadsStoredAndDeflated) {
   TemporaryFolder folder;
   std::string body = bytesOf<int64_t>({7, 8, 9, 10});
   for (zip_int32_t method : {ZIP_CM_STORE, ZIP_CM_DEFLATE}) {
-    writeZip(folder / "d.npz", {{"x.npy", npy("<i8", "(4,)", body)}, {"y.npy", npy("<f4", "(1,)", "abcd")}},
+    writeZip(folder / "d.npz",
+             {{"x.npy", npy("<i8", "(4,)", body)},
+              {"y.npy", npy("<f4", "(1,)", "abcd")}},
              method);
     auto source = openSource(folder / "d.npz");
     EXPECT_EQ(source->names(), (std::vector<std::string>{"x", "y"}));
@@ -143,20 +162,27 @@ TEST(Npz, ReadsStoredAndDeflated) {
 TEST(Npz, RefusesDamage) {
   TemporaryFolder folder;
   std::string path = folder / "d.npz";
-  writeZip(path, {{"x.npy", npy("<i8", "(400,)", std::string(3200, 'z'))}}, ZIP_CM_STORE);
+  writeZip(path, {{"x.npy", npy("<i8", "(400,)", std::string(3200, 'z'))}},
+           ZIP_CM_STORE);
   std::string good = readFile(path);
   writeFile(path, good.substr(0, good.size() / 2));
-  EXPECT_TRUE(contains(dataError([&] { openSource(path); }), "d.npz: not a readable .npz file"));
+  EXPECT_TRUE(contains(dataError([&] { openSource(path); }),
+                       "d.npz: not a readable .npz file"));
   std::string bad = good;
   bad[2000] ^= 1;
   writeFile(path, bad);
-  EXPECT_TRUE(contains(dataError([&] { openSource(path)->load("x"); }), "d.npz: 'x': "));
-  EXPECT_TRUE(contains(dataError([&] { openSource(folder / "none.npz"); }), "none.npz: "));
-  EXPECT_TRUE(contains(dataError([&] { openSource(folder / "d.csv"); }), "accepted are FILE.npz"));
-  EXPECT_TRUE(contains(dataError([&] { openSource(folder / "d.npy"); }), "write NAME="));
+  EXPECT_TRUE(contains(dataError([&] { openSource(path)->load("x"); }),
+                       "d.npz: 'x': "));
+  EXPECT_TRUE(contains(dataError([&] { openSource(folder / "none.npz"); }),
+                       "none.npz: "));
+  EXPECT_TRUE(contains(dataError([&] { openSource(folder / "d.csv"); }),
+                       "accepted are FILE.npz"));
+  EXPECT_TRUE(contains(dataError([&] { openSource(folder / "d.npy"); }),
+                       "write NAME="));
 }
 
-// ---- safetensors --------------------------------------------------------------
+// ---- safetensors
+// --------------------------------------------------------------
 
 std::string safetensors(const std::string &header, const std::string &body) {
   std::string out;
@@ -177,7 +203,8 @@ TEST(Safetensors, WritesWhatItReads) {
   empty.shape = {0, 4};
   empty.type = HM_I64;
   empty.data = a.data;
-  writeSafetensors(folder / "w.safetensors", {a, empty}, {{"fingerprint", "12"}});
+  writeSafetensors(folder / "w.safetensors", {a, empty},
+                   {{"fingerprint", "12"}});
   SafetensorsFile file(folder / "w.safetensors");
   EXPECT_EQ(file.metadata().at("fingerprint"), "12");
   ASSERT_TRUE(file.find("layer.weight"));
@@ -194,36 +221,53 @@ TEST(Safetensors, RefusesWhatTheFormatDoesNotAllow) {
     writeFile(path, safetensors(header, body));
     return dataError([&] { SafetensorsFile file(path); });
   };
-  const std::string a = R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
+  const std::string a =
+      R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
   const std::string eight(8, 'x'), twelve(12, 'x'), sixteen(16, 'x');
   EXPECT_EQ(error("{" + a + "}", eight), "");
-  EXPECT_TRUE(contains(error("{" + a + "," + a + "}", eight), "key 'a' occurs twice"));
+  EXPECT_TRUE(
+      contains(error("{" + a + "," + a + "}", eight), "key 'a' occurs twice"));
   EXPECT_TRUE(contains(error("{" + a + "}", eight.substr(1)),
                        "'a': data_offsets [0, 8) exceed the 7 bytes of data"));
-  EXPECT_TRUE(contains(error("{" + a + "}", twelve), "4 bytes after the last tensor"));
+  EXPECT_TRUE(
+      contains(error("{" + a + "}", twelve), "4 bytes after the last tensor"));
   EXPECT_TRUE(contains(
-      error("{" + a + R"(,"b":{"dtype":"U8","shape":[8],"data_offsets":[4,12]}})", twelve),
+      error("{" + a +
+                R"(,"b":{"dtype":"U8","shape":[8],"data_offsets":[4,12]}})",
+            twelve),
       "'b': the bytes overlap those of 'a'"));
   EXPECT_TRUE(contains(
-      error("{" + a + R"(,"b":{"dtype":"U8","shape":[4],"data_offsets":[12,16]}})", sixteen),
+      error("{" + a +
+                R"(,"b":{"dtype":"U8","shape":[4],"data_offsets":[12,16]}})",
+            sixteen),
       "'b': the bytes leave a gap after 'a'"));
-  EXPECT_TRUE(contains(error(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", eight),
-                       "'a': f32 [3] needs 12 bytes, data_offsets give 8"));
-  EXPECT_TRUE(contains(error(R"({"a":{"dtype":"F4","shape":[2],"data_offsets":[0,8]}})", eight),
-                       "'a': dtype \"F4\", accepted are F32"));
-  EXPECT_TRUE(contains(error(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", eight),
-                       "expected a non-negative integer"));
   EXPECT_TRUE(contains(
-      error(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}})", eight),
+      error(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", eight),
+      "'a': f32 [3] needs 12 bytes, data_offsets give 8"));
+  EXPECT_TRUE(contains(
+      error(R"({"a":{"dtype":"F4","shape":[2],"data_offsets":[0,8]}})", eight),
+      "'a': dtype \"F4\", accepted are F32"));
+  EXPECT_TRUE(contains(
+      error(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})",
+            eight),
+      "expected a non-negative integer"));
+  EXPECT_TRUE(contains(
+      error(
+          R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}})",
+          eight),
       "needs -1 bytes"));
-  EXPECT_TRUE(contains(error(R"({"a":[]})", ""), "expected dtype, shape and data_offsets"));
+  EXPECT_TRUE(contains(error(R"({"a":[]})", ""),
+                       "expected dtype, shape and data_offsets"));
   EXPECT_TRUE(contains(error("[]", ""), "does not begin with '{'"));
   EXPECT_TRUE(contains(error("{\"a\":", ""), "the header is not JSON"));
-  EXPECT_TRUE(contains(error(R"({"__metadata__":{"x":1}})", ""), "'x' is not a string"));
+  EXPECT_TRUE(contains(error(R"({"__metadata__":{"x":1}})", ""),
+                       "'x' is not a string"));
   writeFile(path, std::string(8, '\xff') + "{}");
-  EXPECT_TRUE(contains(dataError([&] { SafetensorsFile file(path); }), "header length"));
+  EXPECT_TRUE(contains(dataError([&] { SafetensorsFile file(path); }),
+                       "header length"));
   writeFile(path, "abc");
-  EXPECT_TRUE(contains(dataError([&] { SafetensorsFile file(path); }), "too short"));
+  EXPECT_TRUE(
+      contains(dataError([&] { SafetensorsFile file(path); }), "too short"));
 }
 
 TEST(Safetensors, AFullDiskLeavesTheOldFile) {
@@ -250,14 +294,16 @@ TEST(Safetensors, AFullDiskLeavesTheOldFile) {
   EXPECT_EQ(folder.list(), std::vector<std::string>{"w.safetensors"});
 }
 
-// ---- data sets ------------------------------------------------------------------
+// ---- data sets
+// ------------------------------------------------------------------
 
 class DataSetTest : public testing::Test {
 protected:
   void SetUp() override {
     builder.device(64);
     builder.input("x", HM_F32, {0, 2}, 0, 1u << HM_PROGRAM_STEP);
-    HmInput &labels = builder.input("labels", HM_I64, {0}, 64, 1u << HM_PROGRAM_STEP);
+    HmInput &labels =
+        builder.input("labels", HM_I64, {0}, 64, 1u << HM_PROGRAM_STEP);
     labels.checked = 1;
     labels.high = 10;
     labels.hasIgnored = 1;
@@ -281,7 +327,8 @@ protected:
     return dataError([&] { load(); });
   }
 
-  const std::string x = npy("<f4", "(3, 2)", bytesOf<float>({1, 2, 3, 4, 5, 6}));
+  const std::string x =
+      npy("<f4", "(3, 2)", bytesOf<float>({1, 2, 3, 4, 5, 6}));
   const std::string y = npy("<i8", "(3,)", bytesOf<int64_t>({7, 8, 9}));
   TemporaryFolder folder;
   std::string path;
@@ -293,8 +340,9 @@ protected:
 TEST_F(DataSetTest, LaysBatchesOutAndWidensInt32) {
   for (bool narrow : {false, true}) {
     write({{"x", x},
-           {"labels", narrow ? npy("<i4", "(3,)", bytesOf<int32_t>({7, -100, 9}))
-                             : npy("<i8", "(3,)", bytesOf<int64_t>({7, -100, 9}))},
+           {"labels", narrow
+                          ? npy("<i4", "(3,)", bytesOf<int32_t>({7, -100, 9}))
+                          : npy("<i8", "(3,)", bytesOf<int64_t>({7, -100, 9}))},
            {"spare", x}});
     DataSet data = load();
     EXPECT_EQ(data.samples(), 3);
@@ -304,7 +352,8 @@ TEST_F(DataSetTest, LaysBatchesOutAndWidensInt32) {
     int64_t indices[] = {2, 1};
     filler.fill(batch.data(), indices);
     auto *values = reinterpret_cast<float *>(batch.data());
-    EXPECT_EQ(std::vector<float>(values, values + 4), (std::vector<float>{5, 6, 3, 4}));
+    EXPECT_EQ(std::vector<float>(values, values + 4),
+              (std::vector<float>{5, 6, 3, 4}));
     int64_t labels[2];
     std::memcpy(labels, batch.data() + 64, sizeof(labels));
     EXPECT_EQ(labels[0], 9);
@@ -314,12 +363,16 @@ TEST_F(DataSetTest, LaysBatchesOutAndWidensInt32) {
 
 TEST_F(DataSetTest, RefusesWithFileKeyExpectedAndFound) {
   write({{"x", x}});
-  EXPECT_TRUE(contains(error(), "no array for the model's input 'labels', i64 [samples], in "));
+  EXPECT_TRUE(contains(
+      error(), "no array for the model's input 'labels', i64 [samples], in "));
   EXPECT_TRUE(contains(error(), "; found: x"));
   write({{"x", npy("<f8", "(1, 2)", std::string(16, 0))}, {"labels", y}});
-  EXPECT_TRUE(contains(error(), "d.npz: 'x' is f64 [1, 2], expected f32 [samples, 2]; convert it"));
+  EXPECT_TRUE(contains(
+      error(),
+      "d.npz: 'x' is f64 [1, 2], expected f32 [samples, 2]; convert it"));
   write({{"x", npy("<f4", "(3, 3)", std::string(36, 0))}, {"labels", y}});
-  EXPECT_TRUE(contains(error(), "'x' is f32 [3, 3], expected f32 [samples, 2]"));
+  EXPECT_TRUE(
+      contains(error(), "'x' is f32 [3, 3], expected f32 [samples, 2]"));
   write({{"x", npy("<f4", "(6,)", std::string(24, 0))}, {"labels", y}});
   EXPECT_TRUE(contains(error(), "'x' is f32 [6], expected f32 [samples, 2]"));
   write({{"x", x}, {"labels", npy("<i8", "(2,)", std::string(16, 0))}});
@@ -327,19 +380,22 @@ TEST_F(DataSetTest, RefusesWithFileKeyExpectedAndFound) {
   write({{"x", x}, {"labels", npy("<f4", "(3,)", std::string(12, 0))}});
   EXPECT_TRUE(contains(error(), "only int32 is accepted for int64"));
   write({{"x", x}, {"labels", y}});
-  EXPECT_TRUE(contains(dataError([&] { DataSet({path, path}, *blob, HM_PROGRAM_STEP); }),
-                       "is in " + path + " and in " + path));
+  EXPECT_TRUE(contains(
+      dataError([&] { DataSet({path, path}, *blob, HM_PROGRAM_STEP); }),
+      "is in " + path + " and in " + path));
 }
 
 TEST_F(DataSetTest, ChecksIndicesAsTheyAreLoaded) {
-  write({{"x", x}, {"labels", npy("<i8", "(3,)", bytesOf<int64_t>({7, 8, 10}))}});
+  write(
+      {{"x", x}, {"labels", npy("<i8", "(3,)", bytesOf<int64_t>({7, 8, 10}))}});
   DataSet data = load();
   BatchFiller filler(*blob, data, HM_PROGRAM_STEP);
   std::vector<char> batch(128);
   int64_t good[] = {0, 1}, bad[] = {0, 2};
   filler.fill(batch.data(), good);
   EXPECT_EQ(dataError([&] { filler.fill(batch.data(), bad); }),
-            path + ": 'labels' sample 2 element 0 is 10, accepted range is [0, 10) and -100");
+            path + ": 'labels' sample 2 element 0 is 10, accepted range is [0, "
+                   "10) and -100");
 }
 
 TEST_F(DataSetTest, TheLoaderGoesThroughEpochsInOrder) {
@@ -401,7 +457,8 @@ TEST(Shuffle, FirstPlaceIsUniform) {
     EXPECT_NEAR(count, 2000, 200); // five standard deviations
 }
 
-// ---- schedules ----------------------------------------------------------------
+// ---- schedules
+// ----------------------------------------------------------------
 
 TEST(Schedule, Rates) {
   Hyperparameters p;
@@ -421,11 +478,14 @@ TEST(Schedule, Rates) {
 
 TEST(Schedule, Scalars) {
   Hyperparameters p = defaultHyperparameters(HM_OPTIMIZER_ADAMW);
-  auto value = [&](HmScalarKind kind, int64_t t) { return scalarValue(kind, p, 1e-3, t); };
+  auto value = [&](HmScalarKind kind, int64_t t) {
+    return scalarValue(kind, p, 1e-3, t);
+  };
   EXPECT_DOUBLE_EQ(value(HM_SCALAR_LR, 1), 1e-3);
   EXPECT_DOUBLE_EQ(value(HM_SCALAR_DECAY_FACTOR, 1), 1 - 1e-5);
   EXPECT_DOUBLE_EQ(value(HM_SCALAR_STEP_SIZE, 2), 1e-3 / (1 - 0.9 * 0.9));
-  EXPECT_DOUBLE_EQ(value(HM_SCALAR_SQRT_CORRECTION2, 2), std::sqrt(1 - 0.999 * 0.999));
+  EXPECT_DOUBLE_EQ(value(HM_SCALAR_SQRT_CORRECTION2, 2),
+                   std::sqrt(1 - 0.999 * 0.999));
   EXPECT_DOUBLE_EQ(value(HM_SCALAR_ONE_MINUS_BETA1, 1), 1 - 0.9);
   EXPECT_DOUBLE_EQ(value(HM_SCALAR_ONE_MINUS_BETA2, 1), 1 - 0.999);
   EXPECT_EQ(value(HM_SCALAR_MOMENTUM, 1), 0);

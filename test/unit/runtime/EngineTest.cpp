@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/drivers/host/HostDriver.h"
 #include "runtime/engine/Engine.h"
+#include "runtime/drivers/host/HostDriver.h"
 #include "runtime/train/Shuffle.h"
 #include "test/unit/runtime/BlobBuilder.h"
 
@@ -22,13 +22,16 @@ void addOne(void *const *b, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i)
     static_cast<float *>(b[1])[i] = static_cast<float *>(b[0])[i] + 1;
 }
-void failing(void *const *, int64_t, int64_t) { throw std::runtime_error("kernel failed"); }
+void failing(void *const *, int64_t, int64_t) {
+  throw std::runtime_error("kernel failed");
+}
 const HmRangeFunction functions[] = {addOne, failing};
 constexpr size_t functionCount = 2;
 
 /// A blob and what it needs to run; memory stays until the next start().
 struct Machine {
-  void start(BlobBuilder &builder, bool singleThread = false, bool poison = false) {
+  void start(BlobBuilder &builder, bool singleThread = false,
+             bool poison = false) {
     engine.reset();
     driver.reset();
     bytes = builder.finish();
@@ -45,11 +48,14 @@ struct Machine {
     driver->setHostMemory(HM_SPACE_HOST, host->data(), host->size());
     engine = std::make_unique<Engine>(*blob, *driver, singleThread);
   }
-  float *floats(int64_t offset) { return reinterpret_cast<float *>(host->data() + offset); }
+  float *floats(int64_t offset) {
+    return reinterpret_cast<float *>(host->data() + offset);
+  }
 
   // A mapping rather than a vector: paranoid mode protects whole pages of it.
   struct Mapping {
-    Mapping(int64_t bytes, const char *) : memory((bytes + 4095) / 4096 * 4096 + 4096), bytes(bytes) {}
+    Mapping(int64_t bytes, const char *)
+        : memory((bytes + 4095) / 4096 * 4096 + 4096), bytes(bytes) {}
     char *data() {
       auto at = reinterpret_cast<uintptr_t>(memory.data());
       return memory.data() + (4096 - at % 4096) % 4096;
@@ -66,8 +72,9 @@ struct Machine {
   std::unique_ptr<Engine> engine;
 };
 
-/// Six microbatches stream through a channel of two slots: host [0, 24) -> device ->
-/// plus one -> host [64, 88). Two slots for what comes in, two for what goes out.
+/// Six microbatches stream through a channel of two slots: host [0, 24) ->
+/// device -> plus one -> host [64, 88). Two slots for what comes in, two for
+/// what goes out.
 void buildStream(BlobBuilder &b) {
   b.header.hostBytes = 128;
   b.device(256);
@@ -76,13 +83,24 @@ void buildStream(BlobBuilder &b) {
   auto &compute = b.queue(HM_PROGRAM_STEP, "compute", HM_QUEUE_COMPUTE, 0);
   auto &out = b.queue(HM_PROGRAM_STEP, "out", HM_QUEUE_OUT, 0);
   HmRef slotIn = onDevice(0, 64, 4, 64, 2), slotOut = onDevice(0, 192, 4, 4, 2);
-  // A slot is free again when the iteration two before has been computed; in the first
-  // two iterations that is one of the step before.
-  in.loop(6).wait(1, -1, 1).copy(slotIn, test::in(HM_SPACE_HOST, 0, 4, 4), HM_TRAFFIC_SWAP_IN)
-      .signal().end();
-  compute.loop(6).wait(0, 1, 1).wait(2, -1, 1).launch(kernel, {slotIn, slotOut}, 1).signal().end();
-  out.loop(6).wait(1, 1, 1).copy(test::in(HM_SPACE_HOST, 64, 4, 4), slotOut, HM_TRAFFIC_SWAP_OUT)
-      .signal().end();
+  // A slot is free again when the iteration two before has been computed; in
+  // the first two iterations that is one of the step before.
+  in.loop(6)
+      .wait(1, -1, 1)
+      .copy(slotIn, test::in(HM_SPACE_HOST, 0, 4, 4), HM_TRAFFIC_SWAP_IN)
+      .signal()
+      .end();
+  compute.loop(6)
+      .wait(0, 1, 1)
+      .wait(2, -1, 1)
+      .launch(kernel, {slotIn, slotOut}, 1)
+      .signal()
+      .end();
+  out.loop(6)
+      .wait(1, 1, 1)
+      .copy(test::in(HM_SPACE_HOST, 64, 4, 4), slotOut, HM_TRAFFIC_SWAP_OUT)
+      .signal()
+      .end();
   b.program(HM_PROGRAM_STEP, 6);
 }
 
@@ -97,7 +115,8 @@ TEST(Engine, StreamsThroughSlotsOverManySteps) {
         m.floats(0)[i] = static_cast<float>(100 * step + i);
       m.engine->run(HM_PROGRAM_STEP);
       for (int i = 0; i < 6; ++i)
-        ASSERT_EQ(m.floats(64)[i], static_cast<float>(100 * step + i + 1)) << step;
+        ASSERT_EQ(m.floats(64)[i], static_cast<float>(100 * step + i + 1))
+            << step;
     }
     EXPECT_EQ(m.engine->executions(HM_PROGRAM_STEP), 200);
     EXPECT_EQ(m.driver->traffic()[HM_TRAFFIC_SWAP_IN], 200 * 24);
@@ -130,8 +149,12 @@ TEST(Engine, DumpCommandsAreSkippedButSignal) {
   b.header.dumpBytes = 4;
   b.device(64);
   auto &q = b.queue(HM_PROGRAM_STEP, "a", HM_QUEUE_OUT, 0);
-  q.fill(onDevice(0, 0, 4), 5).copy(test::in(HM_SPACE_DUMP, 0, 4), onDevice(0, 0, 4)).signal();
-  b.queue(HM_PROGRAM_STEP, "b", HM_QUEUE_IN, 0).wait(0, 1).fill(test::in(HM_SPACE_HOST, 0, 1), 1);
+  q.fill(onDevice(0, 0, 4), 5)
+      .copy(test::in(HM_SPACE_DUMP, 0, 4), onDevice(0, 0, 4))
+      .signal();
+  b.queue(HM_PROGRAM_STEP, "b", HM_QUEUE_IN, 0)
+      .wait(0, 1)
+      .fill(test::in(HM_SPACE_HOST, 0, 1), 1);
   b.program(HM_PROGRAM_STEP, 1);
   Machine m;
   m.start(b);
@@ -152,7 +175,9 @@ TEST(Engine, AFailingQueueStopsTheOthersAndIsNamed) {
     uint32_t kernel = b.kernel("failing", 1);
     auto &first = b.queue(HM_PROGRAM_STEP, "d0.compute", HM_QUEUE_COMPUTE, 0);
     first.loop(3).launch(kernel, {onDevice(0, 0, 4)}, 1).signal().end();
-    b.queue(HM_PROGRAM_STEP, "d0.out", HM_QUEUE_OUT, 0).wait(0, 3).fill(onDevice(0, 0, 4), 1);
+    b.queue(HM_PROGRAM_STEP, "d0.out", HM_QUEUE_OUT, 0)
+        .wait(0, 3)
+        .fill(onDevice(0, 0, 4), 1);
     b.program(HM_PROGRAM_STEP, 1);
     Machine m;
     m.start(b, singleThread);
@@ -160,14 +185,17 @@ TEST(Engine, AFailingQueueStopsTheOthersAndIsNamed) {
       m.engine->run(HM_PROGRAM_STEP);
       FAIL();
     } catch (const Error &error) {
-      EXPECT_STREQ(error.what(), "queue 'd0.compute' command 1 (launch 'command1'), iteration 0: "
-                                 "kernel failed");
+      EXPECT_STREQ(
+          error.what(),
+          "queue 'd0.compute' command 1 (launch 'command1'), iteration 0: "
+          "kernel failed");
     }
     EXPECT_THROW(m.engine->run(HM_PROGRAM_STEP), Error);
   }
 }
 
-// ---- corrupt programs ---------------------------------------------------------
+// ---- corrupt programs
+// ---------------------------------------------------------
 
 std::string problemOf(BlobBuilder::Bytes &bytes) {
   try {
@@ -179,7 +207,8 @@ std::string problemOf(BlobBuilder::Bytes &bytes) {
   }
 }
 
-template <typename Change> std::string problemAfter(Change change) {
+template <typename Change>
+std::string problemAfter(Change change) {
   BlobBuilder b;
   buildStream(b);
   b.variable("w", HM_ROLE_PARAMETER, {2}, 0, {0});
@@ -189,14 +218,17 @@ template <typename Change> std::string problemAfter(Change change) {
   return problemOf(bytes);
 }
 
-#define EXPECT_PROBLEM(change, text)                                                             \
-  EXPECT_EQ(problemAfter([](BlobBuilder::Bytes &b) { change; }), "corrupt program: " text)
+#define EXPECT_PROBLEM(change, text)                                           \
+  EXPECT_EQ(problemAfter([](BlobBuilder::Bytes &b) { change; }),               \
+            "corrupt program: " text)
 
 TEST(BlobCheck, NamesWhatIsWrong) {
   EXPECT_PROBLEM(b.header().magic = 1, "wrong magic number");
-  EXPECT_PROBLEM(b.header().version = 9, "version 9, this runtime reads version 1");
+  EXPECT_PROBLEM(b.header().version = 9,
+                 "version 9, this runtime reads version 1");
   EXPECT_PROBLEM(b.at<HmCommand>(b.header().commands)[0].a = -1,
-                 "queue 'in' command 0: iterations is -1, accepted range is [0, 16777216)");
+                 "queue 'in' command 0: iterations is -1, accepted range is "
+                 "[0, 16777216)");
   EXPECT_PROBLEM(b.at<HmCommand>(b.header().commands)[0].op = 9,
                  "queue 'in' command 0: opcode is 9, accepted range is [0, 7)");
   EXPECT_PROBLEM(b.at<HmCommand>(b.header().commands)[3].op = HM_OP_LOOP,
@@ -204,10 +236,12 @@ TEST(BlobCheck, NamesWhatIsWrong) {
   EXPECT_PROBLEM(b.at<HmQueue>(b.header().queues)[0].period = 5,
                  "queue 'in': period is 5, its commands signal 6 times");
   EXPECT_PROBLEM(b.at<HmRef>(b.header().refs)[1].offset = 250,
-                 "queue 'in' command 2: reference at 250 of 4 bytes exceeds the 128 bytes there "
+                 "queue 'in' command 2: reference at 250 of 4 bytes exceeds "
+                 "the 128 bytes there "
                  "are");
   EXPECT_PROBLEM(b.at<HmRef>(b.header().refs)[1].stride = 1 << 20,
-                 "queue 'in' command 2: reference of the last iteration at 5242880 of 4 bytes "
+                 "queue 'in' command 2: reference of the last iteration at "
+                 "5242880 of 4 bytes "
                  "exceeds the 128 bytes there are");
   EXPECT_PROBLEM(b.at<HmKernel>(b.header().kernels)[0].index = 2,
                  "kernel 0: index is 2, accepted range is [0, 2)");
@@ -219,13 +253,19 @@ TEST(BlobCheck, FindsWaitsThatNobodySatisfies) {
   BlobBuilder b;
   b.header.hostBytes = 64;
   b.device(64);
-  b.queue(HM_PROGRAM_STEP, "a", HM_QUEUE_IN, 0).wait(1, 1).fill(onDevice(0, 0, 4), 1).signal();
-  b.queue(HM_PROGRAM_STEP, "b", HM_QUEUE_OUT, 0).wait(0, 1).fill(onDevice(0, 0, 4), 1).signal();
+  b.queue(HM_PROGRAM_STEP, "a", HM_QUEUE_IN, 0)
+      .wait(1, 1)
+      .fill(onDevice(0, 0, 4), 1)
+      .signal();
+  b.queue(HM_PROGRAM_STEP, "b", HM_QUEUE_OUT, 0)
+      .wait(0, 1)
+      .fill(onDevice(0, 0, 4), 1)
+      .signal();
   b.program(HM_PROGRAM_STEP, 1);
   BlobBuilder::Bytes bytes = b.finish();
-  EXPECT_EQ(problemOf(bytes),
-            "corrupt program: program 1: in execution 1 queue 'a' command 0, iteration 0, waits "
-            "for 'b' to reach 1, it stops at 0");
+  EXPECT_EQ(problemOf(bytes), "corrupt program: program 1: in execution 1 "
+                              "queue 'a' command 0, iteration 0, waits "
+                              "for 'b' to reach 1, it stops at 0");
 }
 
 TEST(BlobCheck, SurvivesRandomDamage) {
@@ -247,7 +287,8 @@ TEST(BlobCheck, SurvivesRandomDamage) {
   for (int round = 0; round < 20000; ++round) {
     std::memcpy(bad.data.get(), good.data.get(), good.size);
     for (uint64_t n = 1 + random.below(3); n > 0; --n)
-      bad.data.get()[random.below(good.size)] = static_cast<char>(random.next());
+      bad.data.get()[random.below(good.size)] =
+          static_cast<char>(random.next());
     // Loops of millions of iterations are allowed and replayed: not here.
     auto *commands = good.at<HmCommand>(good.header().commands);
     for (size_t i = 0; i < good.header().commands.count; ++i)

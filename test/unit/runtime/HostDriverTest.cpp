@@ -20,16 +20,47 @@
 namespace harmony::runtime {
 namespace {
 
-// Blocks of the size that compilers choose, with edges, and a batched transposed one.
-const HmGemm gemms[] = {
-    {200, 300, 500, 500, 300, 300, {1, 1, 1}, {}, {}, {}, 128, 256, 0, 0, 0, {}},
-    {64, 96, 48, 64, 48, 96, {5, 1, 1}, {3072, 0, 0}, {4608, 0, 0}, {6144, 0, 0}, 64, 96, 1, 1, 1, {}}};
+// Blocks of the size that compilers choose, with edges, and a batched
+// transposed one.
+const HmGemm gemms[] = {{200,
+                         300,
+                         500,
+                         500,
+                         300,
+                         300,
+                         {1, 1, 1},
+                         {},
+                         {},
+                         {},
+                         128,
+                         256,
+                         0,
+                         0,
+                         0,
+                         {}},
+                        {64,
+                         96,
+                         48,
+                         64,
+                         48,
+                         96,
+                         {5, 1, 1},
+                         {3072, 0, 0},
+                         {4608, 0, 0},
+                         {6144, 0, 0},
+                         64,
+                         96,
+                         1,
+                         1,
+                         1,
+                         {}}};
 const HmKernel kernels[] = {{0, HM_KERNEL_GEMM, 0, HM_FAMILY_GEMM},
                             {0, HM_KERNEL_GEMM, 1, HM_FAMILY_GEMM}};
 
 class Products {
 public:
-  explicit Products(unsigned threads, int64_t chunk = 0, int64_t libraryBytes = 0) {
+  explicit Products(unsigned threads, int64_t chunk = 0,
+                    int64_t libraryBytes = 0) {
     DriverOptions options;
     options.devices = {{8 << 20, 0, libraryBytes}};
     options.kernels = {kernels, 2, nullptr, 0, gemms, 2};
@@ -63,7 +94,9 @@ public:
   std::unique_ptr<Driver> driver;
 
 private:
-  static Range arena(int64_t offset, int64_t bytes) { return {HM_SPACE_DEVICE, 0, offset, bytes}; }
+  static Range arena(int64_t offset, int64_t bytes) {
+    return {HM_SPACE_DEVICE, 0, offset, bytes};
+  }
   static Range store(int64_t bytes) { return {HM_SPACE_HOST, 0, 0, bytes}; }
 
   Mapping host{6 << 20, "host"};
@@ -80,7 +113,8 @@ TEST(HostProducts, BitsDoNotDependOnThreadsOrChunks) {
       Products other(threads, chunk);
       other.multiply();
       other.multiply();
-      EXPECT_EQ(other.result(), expected) << threads << " threads, chunk " << chunk;
+      EXPECT_EQ(other.result(), expected)
+          << threads << " threads, chunk " << chunk;
     }
 }
 
@@ -128,7 +162,8 @@ TEST(LibraryScratch, ReallocatesAndFreesWithinACall) {
       EXPECT_EQ(zeros[50], 0);
       void *volatile aligned = aligned_alloc(512, 512);
       EXPECT_EQ(reinterpret_cast<uintptr_t>(aligned) % 512, 0u);
-      void *volatile large = malloc(100000); // what does not fit comes from elsewhere
+      void *volatile large =
+          malloc(100000); // what does not fit comes from elsewhere
       EXPECT_FALSE(isLibraryScratch(large));
       free(large);
       free(aligned);

@@ -11,10 +11,13 @@ namespace {
 
 float *floats(void *buffer) { return static_cast<float *>(buffer); }
 
-float dot(const float *w, const float *x) { return w[0] * x[0] + w[1] * x[1] + w[2] * x[2]; }
+float dot(const float *w, const float *x) {
+  return w[0] * x[0] + w[1] * x[1] + w[2] * x[2];
+}
 
 void forward(void *const *b, int64_t, int64_t) {
-  *floats(b[2]) = dot(floats(b[0]), floats(b[1])) + dot(floats(b[0]), floats(b[1]) + 3);
+  *floats(b[2]) =
+      dot(floats(b[0]), floats(b[1])) + dot(floats(b[0]), floats(b[1]) + 3);
 }
 
 void gradient(void *const *b, int64_t begin, int64_t end) {
@@ -38,4 +41,5 @@ void scores(void *const *b, int64_t begin, int64_t end) {
 
 } // namespace
 
-extern "C" const HmRangeFunction harmony_kernels[] = {forward, gradient, update, scores};
+extern "C" const HmRangeFunction harmony_kernels[] = {forward, gradient, update,
+                                                      scores};

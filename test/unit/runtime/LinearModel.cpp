@@ -10,12 +10,13 @@
 namespace harmony::runtime::test {
 
 // Host store.
-static constexpr int64_t homeOfW = 0, numerator = 64, denominator = 68, evaluated = 72,
-                         homeOfScores = 128;
+static constexpr int64_t homeOfW = 0, numerator = 64, denominator = 68,
+                         evaluated = 72, homeOfScores = 128;
 
 BlobBuilder linearModel() {
   BlobBuilder b;
-  const uint32_t inTraining = 1u << HM_PROGRAM_STEP, inEvaluation = 1u << HM_PROGRAM_EVALUATE;
+  const uint32_t inTraining = 1u << HM_PROGRAM_STEP,
+                 inEvaluation = 1u << HM_PROGRAM_EVALUATE;
   b.device(4096);
   b.variable("w", HM_ROLE_PARAMETER, {3}, homeOfW, {0, 16});
   b.variable("batch", HM_ROLE_CONSTANT, {1}, denominator, {}, b.constant({2}));
@@ -35,11 +36,16 @@ BlobBuilder linearModel() {
   uint32_t scores = b.kernel("scores", LinearScores);
 
   // Arena.
-  HmRef w = onDevice(0, 0, 12), x = onDevice(0, 64, 24), g = onDevice(0, 128, 32),
-        sum = onDevice(0, 192, 4), result = onDevice(0, 256, 16);
-  auto store = [](int64_t offset, int64_t bytes) { return in(HM_SPACE_HOST, offset, bytes); };
+  HmRef w = onDevice(0, 0, 12), x = onDevice(0, 64, 24),
+        g = onDevice(0, 128, 32), sum = onDevice(0, 192, 4),
+        result = onDevice(0, 256, 16);
+  auto store = [](int64_t offset, int64_t bytes) {
+    return in(HM_SPACE_HOST, offset, bytes);
+  };
 
-  b.queue(HM_PROGRAM_LOAD, "d0.in", HM_QUEUE_IN, 0).copy(w, store(homeOfW, 12)).signal();
+  b.queue(HM_PROGRAM_LOAD, "d0.in", HM_QUEUE_IN, 0)
+      .copy(w, store(homeOfW, 12))
+      .signal();
   b.program(HM_PROGRAM_LOAD, 0);
   b.queue(HM_PROGRAM_STORE, "d0.out", HM_QUEUE_OUT, 0)
       .copy(store(homeOfW, 12), w, HM_TRAFFIC_SWAP_OUT)

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// loss = (sum over the samples of a batch of w . x) / 2, batches of two samples of three
-// values. The gradient of w is one part per sample, x / 2; the update is w -= lr * (sum
-// of the parts). Evaluation gives scores (w . x, 0) for two classes.
+// loss = (sum over the samples of a batch of w . x) / 2, batches of two samples
+// of three values. The gradient of w is one part per sample, x / 2; the update
+// is w -= lr * (sum of the parts). Evaluation gives scores (w . x, 0) for two
+// classes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,13 +19,19 @@
 
 namespace harmony::runtime::test {
 
-enum LinearKernel : uint32_t { LinearForward, LinearGradient, LinearUpdate, LinearScores };
+enum LinearKernel : uint32_t {
+  LinearForward,
+  LinearGradient,
+  LinearUpdate,
+  LinearScores
+};
 constexpr size_t linearKernelCount = 4;
 
 BlobBuilder linearModel();
 
 } // namespace harmony::runtime::test
 
-extern "C" const HmRangeFunction harmony_kernels[harmony::runtime::test::linearKernelCount];
+extern "C" const HmRangeFunction
+    harmony_kernels[harmony::runtime::test::linearKernelCount];
 
 #endif // TEST_UNIT_RUNTIME_LINEARMODEL_H

@@ -9,7 +9,8 @@
 
 #include <cstdio>
 
-/// Stands in for the compiler: the program goes to standard output as a C++ array.
+/// Stands in for the compiler: the program goes to standard output as a C++
+/// array.
 int main() {
   using namespace harmony::runtime::test;
   BlobBuilder::Bytes bytes = linearModel().finish();

@@ -21,14 +21,17 @@ namespace harmony::runtime::test {
 class TemporaryFolder {
 public:
   TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "runtime-XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "runtime-XXXXXX").string();
     path = mkdtemp(pattern.data());
   }
   ~TemporaryFolder() { std::filesystem::remove_all(path); }
   TemporaryFolder(const TemporaryFolder &) = delete;
   TemporaryFolder &operator=(const TemporaryFolder &) = delete;
 
-  std::string operator/(const std::string &name) const { return path + "/" + name; }
+  std::string operator/(const std::string &name) const {
+    return path + "/" + name;
+  }
 
   std::vector<std::string> list() const {
     std::vector<std::string> names;

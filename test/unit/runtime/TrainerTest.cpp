@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/train/Trainer.h"
 #include "runtime/drivers/host/LibraryScratch.h"
 #include "runtime/engine/Blob.h"
 #include "runtime/hal/Error.h"
 #include "runtime/train/Payload.h"
 #include "runtime/train/Safetensors.h"
-#include "runtime/train/Trainer.h"
 #include "test/unit/runtime/LinearModel.h"
 #include "test/unit/runtime/TemporaryFolder.h"
 
@@ -29,7 +29,8 @@ namespace {
 using namespace test;
 using Json = nlohmann::json;
 
-Array arrayOf(const std::string &key, HmType type, std::vector<int64_t> shape, const void *data) {
+Array arrayOf(const std::string &key, HmType type, std::vector<int64_t> shape,
+              const void *data) {
   Array a;
   a.key = key;
   a.type = type;
@@ -55,10 +56,12 @@ protected:
                      {{HM_FINGERPRINT_KEY, fingerprint}});
   }
 
-  void writeData(const std::vector<std::array<float, 3>> &x, const std::vector<int64_t> &labels) {
+  void writeData(const std::vector<std::array<float, 3>> &x,
+                 const std::vector<int64_t> &labels) {
     auto count = static_cast<int64_t>(x.size());
-    writeSafetensors(data(), {arrayOf("x", HM_F32, {count, 3}, x.data()),
-                              arrayOf("labels", HM_I64, {count}, labels.data())},
+    writeSafetensors(data(),
+                     {arrayOf("x", HM_F32, {count, 3}, x.data()),
+                      arrayOf("labels", HM_I64, {count}, labels.data())},
                      {});
   }
 
@@ -69,7 +72,8 @@ protected:
     bytes = builder.finish();
     if (tamper)
       tamper(bytes.header());
-    Payload payload{bytes.data.get(), bytes.size, functions, linearKernelCount, executable};
+    Payload payload{bytes.data.get(), bytes.size, functions, linearKernelCount,
+                    executable};
     std::vector<std::string> all = args;
     all.insert(all.end(), more.begin(), more.end());
     message.clear();
@@ -85,7 +89,8 @@ protected:
     return code;
   }
 
-  std::vector<float> weights(const std::string &path, const std::string &name = "w") {
+  std::vector<float> weights(const std::string &path,
+                             const std::string &name = "w") {
     SafetensorsFile file(path);
     const Array *a = file.find(name);
     auto *values = reinterpret_cast<const float *>(a->data);
@@ -128,13 +133,16 @@ protected:
 };
 
 TEST_F(TrainerTest, TrainsLogsDumpsAndSaves) {
-  std::string saved = folder / "w.safetensors", gradients = folder / "g.safetensors";
-  for (std::vector<std::string> mode :
-       {std::vector<std::string>{}, {"--chunk", "1"}, {"--poison"}, {"--paranoid", "--poison"},
-        {"--threads", "5"}}) {
-    std::vector<std::string> flags = {"--data",  data(),    "--steps",      "5",
-                                      "--save",  saved,     "--dump-grads", gradients,
-                                      "--log",   folder / "log.jsonl"};
+  std::string saved = folder / "w.safetensors",
+              gradients = folder / "g.safetensors";
+  for (std::vector<std::string> mode : {std::vector<std::string>{},
+                                        {"--chunk", "1"},
+                                        {"--poison"},
+                                        {"--paranoid", "--poison"},
+                                        {"--threads", "5"}}) {
+    std::vector<std::string> flags = {
+        "--data", data(),         "--steps", "5",     "--save",
+        saved,    "--dump-grads", gradients, "--log", folder / "log.jsonl"};
     flags.insert(flags.end(), mode.begin(), mode.end());
     ASSERT_EQ(run(flags), 0) << message;
     std::vector<double> losses;
@@ -158,19 +166,24 @@ TEST_F(TrainerTest, NoStepsSaveTheInitialWeights) {
   EXPECT_EQ(run({"--steps", "0", "--save", folder / "w"}), 0) << message;
   EXPECT_EQ(weights(folder / "w"), (std::vector<float>{1, 2, 3}));
   writeWeights(folder / "other", {4, 5, 6}, "another");
-  EXPECT_EQ(run({"--steps", "0", "--init-from", folder / "other", "--save", folder / "w"}), 0);
+  EXPECT_EQ(run({"--steps", "0", "--init-from", folder / "other", "--save",
+                 folder / "w"}),
+            0);
   EXPECT_EQ(weights(folder / "w"), (std::vector<float>{4, 5, 6}));
 }
 
 TEST_F(TrainerTest, EpochsDropTheLastSamplesAndSaySo) {
-  EXPECT_EQ(run({"--data", data(), "--epochs", "3", "--save", folder / "w"}), 0) << message;
+  EXPECT_EQ(run({"--data", data(), "--epochs", "3", "--save", folder / "w"}), 0)
+      << message;
   EXPECT_EQ(weights(folder / "w"), train(6));
   EXPECT_NE(text.find("6 steps of 2 samples"), std::string::npos) << text;
-  EXPECT_NE(text.find("1 of 5 samples do not fill a batch"), std::string::npos) << text;
+  EXPECT_NE(text.find("1 of 5 samples do not fill a batch"), std::string::npos)
+      << text;
 }
 
 TEST_F(TrainerTest, ShuffledRunsRepeat) {
-  args = {"--lr", "0.5", "--data", data(), "--epochs", "4", "--save", folder / "w"};
+  args = {"--lr",     "0.5", "--data", data(),
+          "--epochs", "4",   "--save", folder / "w"};
   EXPECT_EQ(run({"--seed", "3"}), 0);
   std::vector<float> first = weights(folder / "w");
   EXPECT_EQ(run({"--seed", "3", "--threads", "3"}), 0);
@@ -180,10 +193,11 @@ TEST_F(TrainerTest, ShuffledRunsRepeat) {
 }
 
 TEST_F(TrainerTest, EvaluatesWithoutDisturbingTheTraining) {
-  EXPECT_EQ(run({"--data", data(), "--steps", "5", "--val", data(), "--eval-every", "2", "--metric",
-                 "accuracy:scores,labels", "--outputs", folder / "o", "--log",
-                 folder / "log.jsonl", "--save", folder / "w"}),
-            0)
+  EXPECT_EQ(
+      run({"--data", data(), "--steps", "5", "--val", data(), "--eval-every",
+           "2", "--metric", "accuracy:scores,labels", "--outputs", folder / "o",
+           "--log", folder / "log.jsonl", "--save", folder / "w"}),
+      0)
       << message;
   EXPECT_EQ(weights(folder / "w"), train(5));
   std::vector<Json> rows = log();
@@ -193,7 +207,8 @@ TEST_F(TrainerTest, EvaluatesWithoutDisturbingTheTraining) {
   double loss = 0;
   int correct = 0;
   for (int i = 0; i < 5; ++i) {
-    float expected = w[0] * samples[i][0] + w[1] * samples[i][1] + w[2] * samples[i][2];
+    float expected =
+        w[0] * samples[i][0] + w[1] * samples[i][1] + w[2] * samples[i][2];
     EXPECT_FLOAT_EQ(scores[2 * i], expected);
     loss += i < 4 ? expected / 4 : 0; // whole batches
     correct += (expected >= 0 ? 0 : 1) == i % 2;
@@ -208,36 +223,46 @@ TEST_F(TrainerTest, EvaluatesWithoutDisturbingTheTraining) {
 TEST_F(TrainerTest, EvaluatesAlone) {
   args.clear();
   EXPECT_EQ(run({"--eval-only", "--val", data(), "--paranoid"}), 0) << message;
-  EXPECT_NE(text.find("evaluation after step 0, 5 samples:  loss"), std::string::npos) << text;
+  EXPECT_NE(text.find("evaluation after step 0, 5 samples:  loss"),
+            std::string::npos)
+      << text;
   EXPECT_EQ(run({"--eval-only"}), 2);
-  EXPECT_EQ(run({"--eval-only", "--val", data(), "--metric", "accuracy:logits,labels"}), 2);
-  EXPECT_NE(message.find("no output 'logits'; outputs: scores"), std::string::npos) << message;
+  EXPECT_EQ(run({"--eval-only", "--val", data(), "--metric",
+                 "accuracy:logits,labels"}),
+            2);
+  EXPECT_NE(message.find("no output 'logits'; outputs: scores"),
+            std::string::npos)
+      << message;
 }
 
 TEST_F(TrainerTest, AllocatesNothingAfterTheFirstStep) {
   if (!haveAllocationHooks())
     GTEST_SKIP() << "this build has no allocation hooks";
-  EXPECT_EQ(run({"--data", data(), "--steps", "200", "--log", folder / "log.jsonl",
-                 "--count-allocations"}),
+  EXPECT_EQ(run({"--data", data(), "--steps", "200", "--log",
+                 folder / "log.jsonl", "--count-allocations"}),
             0)
       << message;
-  EXPECT_NE(text.find("allocations after the first step: 0"), std::string::npos) << text;
+  EXPECT_NE(text.find("allocations after the first step: 0"), std::string::npos)
+      << text;
   functions[LinearForward] = [](void *const *b, int64_t begin, int64_t end) {
-    void *volatile block = malloc(100); // volatile: else both calls are optimised away
+    void *volatile block =
+        malloc(100); // volatile: else both calls are optimised away
     free(block);
     harmony_kernels[LinearForward](b, begin, end);
   };
-  EXPECT_EQ(run({"--data", data(), "--steps", "20", "--count-allocations"}), 70);
+  EXPECT_EQ(run({"--data", data(), "--steps", "20", "--count-allocations"}),
+            70);
 }
 
 TEST_F(TrainerTest, ALossThatIsNotFiniteEndsTheRun) {
   std::vector<std::array<float, 3>> bad = samples;
   bad[2][1] = std::numeric_limits<float>::infinity();
   writeData(bad, {0, 1, 0, 1, 0});
-  EXPECT_EQ(run({"--data", data(), "--steps", "5", "--log", folder / "log.jsonl", "--save",
-                 folder / "w"}),
+  EXPECT_EQ(run({"--data", data(), "--steps", "5", "--log",
+                 folder / "log.jsonl", "--save", folder / "w"}),
             5);
-  EXPECT_NE(message.find("the loss of step 2 is inf; the first parameter that is not finite is 'w'"),
+  EXPECT_NE(message.find("the loss of step 2 is inf; the first parameter that "
+                         "is not finite is 'w'"),
             std::string::npos)
       << message;
   std::vector<Json> rows = log();
@@ -251,8 +276,10 @@ TEST_F(TrainerTest, AGradientThatIsNotFiniteIsNamed) {
     for (int64_t i = begin; i < end; ++i)
       static_cast<float *>(b[1])[4 * i] = NAN;
   };
-  EXPECT_EQ(run({"--data", data(), "--steps", "5", "--dump-grads", folder / "g"}), 5);
-  EXPECT_NE(message.find("the gradient of 'w' in step 1 is not finite"), std::string::npos);
+  EXPECT_EQ(
+      run({"--data", data(), "--steps", "5", "--dump-grads", folder / "g"}), 5);
+  EXPECT_NE(message.find("the gradient of 'w' in step 1 is not finite"),
+            std::string::npos);
 }
 
 TEST_F(TrainerTest, ASignalFinishesTheStepAndSaves) {
@@ -260,35 +287,44 @@ TEST_F(TrainerTest, ASignalFinishesTheStepAndSaves) {
   for (int number : {SIGINT, SIGTERM}) {
     calls = 0;
     if (number == SIGINT)
-      functions[LinearForward] = [](void *const *b, int64_t begin, int64_t end) {
+      functions[LinearForward] = [](void *const *b, int64_t begin,
+                                    int64_t end) {
         if (++calls == 3)
           kill(getpid(), SIGINT);
         harmony_kernels[LinearForward](b, begin, end);
       };
     else
-      functions[LinearForward] = [](void *const *b, int64_t begin, int64_t end) {
+      functions[LinearForward] = [](void *const *b, int64_t begin,
+                                    int64_t end) {
         if (++calls == 3)
           kill(getpid(), SIGTERM);
         harmony_kernels[LinearForward](b, begin, end);
       };
-    EXPECT_EQ(run({"--data", data(), "--steps", "100", "--save", folder / "w"}), 128 + number);
+    EXPECT_EQ(run({"--data", data(), "--steps", "100", "--save", folder / "w"}),
+              128 + number);
     EXPECT_EQ(weights(folder / "w"), train(3));
-    EXPECT_NE(text.find("stopped by a signal after step 3"), std::string::npos) << text;
+    EXPECT_NE(text.find("stopped by a signal after step 3"), std::string::npos)
+        << text;
   }
 }
 
 TEST_F(TrainerTest, TheRunIsComparedWithThePlan) {
-  tamper = [](HmHeader &header) { header.programs[HM_PROGRAM_STEP].traffic[HM_TRAFFIC_INPUT] += 8; };
-  EXPECT_EQ(run({"--data", data(), "--steps", "2"}), 70);
-  EXPECT_EQ(message, "the run differs from its plan: step, input traffic over 2 executions "
-                     "measured 48 bytes, the plan says 64");
   tamper = [](HmHeader &header) {
-    auto *devices = reinterpret_cast<HmDevice *>(reinterpret_cast<char *>(&header) +
-                                                 header.devices.offset);
+    header.programs[HM_PROGRAM_STEP].traffic[HM_TRAFFIC_INPUT] += 8;
+  };
+  EXPECT_EQ(run({"--data", data(), "--steps", "2"}), 70);
+  EXPECT_EQ(
+      message,
+      "the run differs from its plan: step, input traffic over 2 executions "
+      "measured 48 bytes, the plan says 64");
+  tamper = [](HmHeader &header) {
+    auto *devices = reinterpret_cast<HmDevice *>(
+        reinterpret_cast<char *>(&header) + header.devices.offset);
     devices[0].peak = 200;
   };
   EXPECT_EQ(run({"--data", data(), "--steps", "2"}), 70);
-  EXPECT_EQ(message, "the run differs from its plan: step, peak of device 0 measured 196 bytes, "
+  EXPECT_EQ(message, "the run differs from its plan: step, peak of device 0 "
+                     "measured 196 bytes, "
                      "the plan says 200");
 }
 
@@ -299,11 +335,14 @@ TEST_F(TrainerTest, WeightsThatDoNotFitAreRefused) {
   };
   std::string path = executable + HM_WEIGHTS_SUFFIX;
   writeWeights(path, {1, 2, 3}, "beef");
-  EXPECT_NE(problem().find("fingerprint is beef, this executable's is f00d"), std::string::npos);
+  EXPECT_NE(problem().find("fingerprint is beef, this executable's is f00d"),
+            std::string::npos);
   float four[4] = {};
-  writeSafetensors(path, {arrayOf("w", HM_F32, {4}, four)}, {{HM_FINGERPRINT_KEY, "f00d"}});
+  writeSafetensors(path, {arrayOf("w", HM_F32, {4}, four)},
+                   {{HM_FINGERPRINT_KEY, "f00d"}});
   EXPECT_EQ(problem(), path + ": 'w' is f32 [4], expected f32 [3]");
-  writeSafetensors(path, {arrayOf("v", HM_F32, {3}, four)}, {{HM_FINGERPRINT_KEY, "f00d"}});
+  writeSafetensors(path, {arrayOf("v", HM_F32, {3}, four)},
+                   {{HM_FINGERPRINT_KEY, "f00d"}});
   EXPECT_EQ(problem(), path + ": 'w' is missing, f32 [3] expected");
   std::filesystem::remove(path);
   EXPECT_EQ(problem(), path + ": No such file or directory");
@@ -313,7 +352,9 @@ TEST_F(TrainerTest, DataErrorsInTheMiddleEndTheRun) {
   writeData(samples, {0, 1, 0, 2, 0});
   EXPECT_EQ(run({"--data", data(), "--steps", "1"}), 0) << message;
   EXPECT_EQ(run({"--data", data(), "--steps", "2"}), 4);
-  EXPECT_EQ(message, data() + ": 'labels' sample 3 element 0 is 2, accepted range is [0, 2)");
+  EXPECT_EQ(message,
+            data() +
+                ": 'labels' sample 3 element 0 is 2, accepted range is [0, 2)");
   writeData({{1, 2, 3}}, {0});
   EXPECT_EQ(run({"--data", data(), "--steps", "2"}), 4);
   EXPECT_EQ(message, "the data has 1 samples, one batch needs 2");
@@ -330,15 +371,19 @@ TEST_F(TrainerTest, Flags) {
   refused({"--synthetic"}, "give --steps N");
   refused({"--data", data(), "--synthetic"}, "exclude each other");
   refused({"--data", data(), "--steps", "3", "--epochs", "2"}, "--steps");
-  refused({"--data", data(), "--beta1", "0.5"}, "--beta1 is not accepted: the optimizer is sgd");
+  refused({"--data", data(), "--beta1", "0.5"},
+          "--beta1 is not accepted: the optimizer is sgd");
   refused({"--data", data(), "--weight-decay", "-1"}, "accepted range is [0");
   refused({"--data", data(), "--steps", "-2"}, "--steps");
   refused({"--data", data(), "--metric", "f1"}, "accuracy:OUTPUT,LABELS");
-  refused({"--data", data(), "--metric", "accuracy:scores,labels"}, "give --val");
-  refused({"--data", data(), "--lr-schedule", "cosine", "--steps", "4", "--warmup", "4"},
+  refused({"--data", data(), "--metric", "accuracy:scores,labels"},
+          "give --val");
+  refused({"--data", data(), "--lr-schedule", "cosine", "--steps", "4",
+           "--warmup", "4"},
           "leaves none of 4 steps");
   builder.header.optimizer = HM_OPTIMIZER_GRAPH;
-  refused({"--data", data()}, "--lr is not accepted: the optimizer is the training graph's own");
+  refused({"--data", data()},
+          "--lr is not accepted: the optimizer is the training graph's own");
   builder.header.optimizer = HM_OPTIMIZER_SGD;
 
   args.clear();
@@ -346,27 +391,32 @@ TEST_F(TrainerTest, Flags) {
   EXPECT_NE(text.find("--lr X=0.01"), std::string::npos) << text;
   EXPECT_EQ(text.find("--paranoid"), std::string::npos);
   EXPECT_EQ(run({"--version"}), 0);
-  EXPECT_NE(text.find("hand.onnx, compiled by harmonyc test\nfingerprint f00d"), std::string::npos);
+  EXPECT_NE(text.find("hand.onnx, compiled by harmonyc test\nfingerprint f00d"),
+            std::string::npos);
   EXPECT_EQ(run({"--print-plan"}), 0);
   EXPECT_EQ(text, "one plan\n");
   EXPECT_EQ(run({"--dry-run", "--data", data()}), 0) << message;
   EXPECT_NE(text.find("nothing was trained"), std::string::npos);
-  EXPECT_EQ(run({"--synthetic", "--steps", "9", "--time-report"}), 0) << message;
+  EXPECT_EQ(run({"--synthetic", "--steps", "9", "--time-report"}), 0)
+      << message;
   EXPECT_NE(text.find("update"), std::string::npos);
 }
 
-// ---- a real executable ---------------------------------------------------------
+// ---- a real executable
+// ---------------------------------------------------------
 
 class ExecutableTest : public TrainerTest {
 protected:
   void SetUp() override {
     TrainerTest::SetUp();
-    std::string runtime = readFile(HARMONY_RUNTIME), payload = readFile(HARMONY_TEST_PAYLOAD);
-    runtime.resize((runtime.size() + HM_PAYLOAD_ALIGNMENT - 1) / HM_PAYLOAD_ALIGNMENT *
-                   HM_PAYLOAD_ALIGNMENT);
+    std::string runtime = readFile(HARMONY_RUNTIME),
+                payload = readFile(HARMONY_TEST_PAYLOAD);
+    runtime.resize((runtime.size() + HM_PAYLOAD_ALIGNMENT - 1) /
+                   HM_PAYLOAD_ALIGNMENT * HM_PAYLOAD_ALIGNMENT);
     HmPayloadTrailer trailer{runtime.size(), payload.size(), {}};
     std::memcpy(trailer.magic, HM_PAYLOAD_MAGIC, 8);
-    whole = runtime + payload + std::string(reinterpret_cast<char *>(&trailer), sizeof(trailer));
+    whole = runtime + payload +
+            std::string(reinterpret_cast<char *>(&trailer), sizeof(trailer));
     write(whole);
   }
 
@@ -376,7 +426,8 @@ protected:
   }
 
   int shell(const std::string &flags) {
-    std::string command = executable + " " + flags + " > " + (folder / "text") + " 2>&1";
+    std::string command =
+        executable + " " + flags + " > " + (folder / "text") + " 2>&1";
     int status = std::system(command.c_str());
     text = readFile(folder / "text");
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -386,19 +437,23 @@ protected:
 };
 
 TEST_F(ExecutableTest, Trains) {
-  EXPECT_EQ(shell("--no-shuffle --lr 0.5 --steps 5 --data " + data() + " --save " + (folder / "w")), 0)
+  EXPECT_EQ(shell("--no-shuffle --lr 0.5 --steps 5 --data " + data() +
+                  " --save " + (folder / "w")),
+            0)
       << text;
   EXPECT_EQ(weights(folder / "w"), train(5));
   EXPECT_EQ(shell("--frobnicate"), 2);
-  EXPECT_NE(text.find("error: The following argument was not expected: --frobnicate"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("error: The following argument was not expected: --frobnicate"),
+      std::string::npos)
       << text;
 }
 
 TEST_F(ExecutableTest, RefusesADamagedFile) {
   write(whole.substr(0, whole.size() - 24));
   EXPECT_EQ(shell(""), 2);
-  EXPECT_NE(text.find("carries no program to train"), std::string::npos) << text;
+  EXPECT_NE(text.find("carries no program to train"), std::string::npos)
+      << text;
   std::string cut = whole;
   cut.erase(cut.size() - 1024, 1000);
   write(cut);
