@@ -65,11 +65,15 @@ int64_t peakOf(const std::vector<Item> &items, int points) {
   return peak;
 }
 
-/// First fit in a given order. Placed items are found through buckets of points.
+/// Addresses this close to the live bytes (1/256 above) are not worth another try.
+constexpr int64_t closeEnough = 256;
+
+/// First fit in a given order. Placed items are found through buckets of points,
+/// each sorted by offset.
 class FirstFit {
 public:
   FirstFit(const std::vector<Item> &items, int points)
-      : items(items), bucketCount(std::max(1, std::min(points / 8, 4096))),
+      : items(items), bucketCount(std::max(1, std::min(points / 8, 256))),
         bucketPoints((points + bucketCount - 1) / bucketCount + 1), buckets(bucketCount),
         offsets(items.size(), 0), seen(items.size(), -1) {}
 
@@ -82,7 +86,7 @@ public:
       if (peak >= limit)
         return limit;
       for (int b = items[index].first / bucketPoints; b <= items[index].last / bucketPoints; ++b)
-        buckets[b].push_back(index);
+        insert(buckets[b], index);
     }
     return peak;
   }
@@ -92,65 +96,91 @@ public:
 private:
   const std::vector<Item> &items;
   int bucketCount, bucketPoints;
-  std::vector<std::vector<int>> buckets;
+  struct Placed {
+    int64_t begin, end; ///< addresses
+    int index;
+    bool operator<(const Placed &o) const { return begin < o.begin; }
+  };
+  std::vector<std::vector<Placed>> buckets;
   std::vector<int64_t> offsets;
   std::vector<int> seen;
-  std::vector<std::pair<int64_t, int64_t>> taken;
+  std::vector<Placed> taken;
+
+  void insert(std::vector<Placed> &bucket, int index) {
+    Placed placed{offsets[index], offsets[index] + items[index].bytes, index};
+    bucket.insert(std::upper_bound(bucket.begin(), bucket.end(), placed), placed);
+  }
+
+  bool meets(const Item &item, int other) const {
+    return items[other].first <= item.last && item.first <= items[other].last;
+  }
 
   int64_t gapFor(int index) {
     const Item &item = items[index];
+    int first = item.first / bucketPoints, last = item.last / bucketPoints;
+    if (first == last)
+      return firstGap(item, buckets[first]);
     taken.clear();
-    for (int b = item.first / bucketPoints; b <= item.last / bucketPoints; ++b)
-      for (int other : buckets[b]) {
-        if (seen[other] == index)
-          continue;
-        seen[other] = index;
-        if (items[other].first <= item.last && item.first <= items[other].last)
-          taken.push_back({offsets[other], offsets[other] + items[other].bytes});
-      }
+    for (int b = first; b <= last; ++b)
+      for (const Placed &placed : buckets[b])
+        if (seen[placed.index] != index) {
+          seen[placed.index] = index;
+          taken.push_back(placed);
+        }
     std::sort(taken.begin(), taken.end());
+    return firstGap(item, taken);
+  }
+
+  int64_t firstGap(const Item &item, const std::vector<Placed> &sorted) const {
     int64_t at = 0;
-    for (const auto &[begin, end] : taken) {
-      if (begin - at >= item.bytes)
+    for (const Placed &placed : sorted) {
+      if (placed.end <= at || !meets(item, placed.index))
+        continue;
+      if (placed.begin - at >= item.bytes)
         return at;
-      at = std::max(at, end);
+      at = placed.end;
     }
     return at;
   }
 };
 
-/// Orders to try; what is live throughout comes first in all of them.
-std::vector<std::vector<int>> orders(const Plan &plan, const std::vector<Item> &items) {
-  std::vector<int> base(items.size());
-  std::iota(base.begin(), base.end(), 0);
-  auto sorted = [&](auto before) {
-    std::vector<int> order = base;
-    std::sort(order.begin(), order.end(), [&](int x, int y) {
-      const Item &a = items[x], &b = items[y];
-      bool persistentA = plan.buffers[a.buffer].persistent;
-      bool persistentB = plan.buffers[b.buffer].persistent;
-      if (persistentA != persistentB)
-        return persistentA;
-      if (before(a, b) != before(b, a))
-        return before(a, b);
-      return x < y;
-    });
+constexpr int orderCount = 6;
+/// Large plans try fewer: their many small ranges pack well.
+constexpr int largeOrderCount = 2;
+constexpr size_t largePlan = 8000;
+
+/// The orders to try, by number.
+std::vector<int> orderOf(const std::vector<Item> &items, int number) {
+  std::vector<int> order(items.size());
+  std::iota(order.begin(), order.end(), 0);
+  auto sorted = [&](auto key) {
+    using Key = decltype(key(items[0]));
+    std::vector<std::pair<Key, int>> keyed;
+    for (int i : order)
+      keyed.push_back({key(items[i]), i});
+    std::sort(keyed.begin(), keyed.end());
+    for (size_t i = 0; i < keyed.size(); ++i)
+      order[i] = keyed[i].second;
     return order;
   };
   auto length = [](const Item &item) { return static_cast<int64_t>(item.last) - item.first + 1; };
   auto area = [&](const Item &item) {
     return static_cast<double>(item.bytes) * static_cast<double>(length(item));
   };
-  return {
-      sorted([&](const Item &a, const Item &b) { return length(a) > length(b); }),
-      sorted([](const Item &a, const Item &b) { return a.bytes > b.bytes; }),
-      sorted([](const Item &a, const Item &b) { return a.first < b.first; }),
-      sorted([&](const Item &a, const Item &b) { return area(a) > area(b); }),
-      sorted([](const Item &a, const Item &b) {
-        return a.bytes != b.bytes ? a.bytes > b.bytes : a.first < b.first;
-      }),
-      sorted([](const Item &a, const Item &b) { return a.last > b.last; }),
-  };
+  switch (number) {
+  case 0: // long-lived first
+    return sorted([&](const Item &item) { return -length(item); });
+  case 1: // large first
+    return sorted([](const Item &item) { return -item.bytes; });
+  case 2: // as time goes
+    return sorted([](const Item &item) { return item.first; });
+  case 3:
+    return sorted([&](const Item &item) { return -area(item); });
+  case 4: // long-lived first, of equal length the large
+    return sorted([&](const Item &item) { return std::pair(-length(item), -item.bytes); });
+  default: // backward in time
+    return sorted([](const Item &item) { return -item.last; });
+  }
 }
 
 } // namespace
@@ -161,20 +191,29 @@ int64_t liveBytes(const Plan &plan, int device) {
 }
 
 static int64_t allocateDevice(Plan &plan, const Timeline &timeline, int device) {
-  std::vector<Item> items = timeline.items(plan, device);
-  if (items.empty())
-    return 0;
-  int64_t least = peakOf(items, timeline.size());
+  // What is live throughout lies below all else.
+  std::vector<Item> items = timeline.items(plan, device), passing;
+  int64_t base = 0;
+  for (const Item &item : items) {
+    if (!plan.buffers[item.buffer].persistent) {
+      passing.push_back(item);
+      continue;
+    }
+    plan.buffers[item.buffer].offset = base;
+    base += item.bytes;
+  }
+  int64_t least = peakOf(passing, timeline.size());
   int64_t best = INT64_MAX;
-  for (const std::vector<int> &order : orders(plan, items)) {
-    FirstFit fit(items, timeline.size());
-    int64_t peak = fit.place(order, best);
+  int tries = passing.size() > largePlan ? largeOrderCount : orderCount;
+  for (int number = 0; number < tries && !passing.empty(); ++number) {
+    FirstFit fit(passing, timeline.size());
+    int64_t peak = fit.place(orderOf(passing, number), best);
     if (peak >= best)
       continue;
     best = peak;
-    for (size_t i = 0; i < items.size(); ++i)
-      plan.buffers[items[i].buffer].offset = fit.result()[i];
-    if (best == least)
+    for (size_t i = 0; i < passing.size(); ++i)
+      plan.buffers[passing[i].buffer].offset = base + fit.result()[i];
+    if (best <= least + least / closeEnough)
       break;
   }
   // The peak counts bytes, not what alignment adds behind the topmost buffer.

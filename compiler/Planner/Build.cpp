@@ -32,6 +32,11 @@ public:
   Builder(const Problem &problem, const Choices &choices) : problem(problem), choices(choices) {}
 
   Draft build() {
+    size_t size = 2 * (problem.tensors.size() + problem.values.size() + problem.layers.size());
+    events.reserve(3 * size);
+    ranges.reserve(2 * size);
+    draft.plan.buffers.reserve(2 * size);
+    draft.bufferTouches.reserve(4 * size);
     makePhases();
     indexSteps();
     for (int p = 0; p <= phaseCount(); ++p)
@@ -788,6 +793,7 @@ private:
     plan.problem = problem.name;
     plan.batch = problem.batch;
     plan.update = choices.update;
+    plan.events.reserve(order.size());
     plan.queues = {{QueueKind::Compute, 0, 0}, {QueueKind::In, 0, 0},  {QueueKind::In, 0, 1},
                    {QueueKind::Out, 0, 0},     {QueueKind::Out, 0, 1}, {QueueKind::Host, hostEndpoint, 0}};
     std::vector<int> index(events.size());
@@ -807,13 +813,9 @@ private:
       buffer.first = {index[range.first], range.firstStep};
       buffer.last = {index[range.last], range.lastStep};
     }
-    for (auto *touches : {&draft.bufferTouches, &draft.homeTouches}) {
+    for (auto *touches : {&draft.bufferTouches, &draft.homeTouches})
       for (Touch &touch : *touches)
         touch.event = index[touch.event];
-      std::sort(touches->begin(), touches->end(), [](const Touch &a, const Touch &b) {
-        return a.event != b.event ? a.event < b.event : a.index < b.index;
-      });
-    }
     plan.traffic = trafficOf(plan, problem);
     return std::move(draft);
   }

@@ -58,7 +58,7 @@ struct Touch {
 /// A plan under construction.
 struct Draft {
   Plan plan;
-  std::vector<Touch> bufferTouches, homeTouches; ///< by event, ascending
+  std::vector<Touch> bufferTouches, homeTouches;
 };
 
 /// Events, buffers and homes without offsets, waits and time. Linear in their

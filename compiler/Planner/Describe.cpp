@@ -45,9 +45,17 @@ std::string layersText(const Phase &phase, const Problem &problem) {
 }
 
 std::string packsText(const Plan &plan, const Problem &problem) {
+  constexpr int shown = 6; // at either end
   std::string text;
+  int packs = 0, pack = 0;
+  for (const Phase &phase : plan.phases)
+    packs += phase.kind != PhaseKind::Backward;
   for (const Phase &phase : plan.phases) {
     if (phase.kind == PhaseKind::Backward)
+      continue;
+    if (pack == shown && packs > 2 * shown)
+      text += "  ... " + std::to_string(packs - 2 * shown) + " more\n";
+    if (++pack > shown && pack <= packs - shown)
       continue;
     text += std::string("  ") + name(phase.kind) + " layers " + std::to_string(phase.firstLayer) +
             "-" + std::to_string(phase.lastLayer) + " (" + layersText(phase, problem) + ")";

@@ -38,6 +38,7 @@ struct Stamp {
   int queue = -1;
   int64_t sequence = 0;
   int event = -1;
+  int execution = 0;
 };
 
 /// One address space: what each byte holds, who wrote it and who has read it since.
@@ -282,7 +283,7 @@ private:
   void step(int q) {
     QueueState &queue = queues[q];
     clock = startClock(q);
-    self = {q, queue.sequence + 1, queue.event()};
+    self = {q, queue.sequence + 1, queue.event(), queue.execution};
     execution = queue.execution;
     iteration = queue.iteration;
     clock[q] = self.sequence;
@@ -315,6 +316,7 @@ private:
   struct Bytes {
     int space = -1;
     int64_t begin = 0, end = 0;
+    const Buffer *buffer = nullptr; ///< none in the host store
     explicit operator bool() const { return space >= 0; }
   };
 
@@ -322,13 +324,13 @@ private:
     if (!buffer)
       return {};
     int64_t begin = buffer->address(slot);
-    return {1 + buffer->device, begin, begin + buffer->slotBytes};
+    return {1 + buffer->device, begin, begin + buffer->slotBytes, buffer};
   }
   Bytes at(const Home *home, int64_t slot) const {
     if (!home || slot >= home->slots)
       return {};
     int64_t begin = home->offset + slot * home->slotBytes;
-    return {0, begin, begin + home->slotBytes};
+    return {0, begin, begin + home->slotBytes, nullptr};
   }
 
   static const char *kindName(const Held &held) {
@@ -358,6 +360,10 @@ private:
                                      " writes, but does not wait for it (" +
                                      print(segment.held) + ")",
                    segment.writer.event, self.event);
+      if (segment.held.kind != Held::Nothing && !inLiveRange(bytes.buffer, segment.writer))
+        report.add(rule, text(self.event) + " reads what " + text(segment.writer.event) +
+                             " wrote before the live range of the buffer began",
+                   segment.writer.event, self.event);
       if (!first && segment.held != held)
         report.add(rule, text(self.event) + " reads bytes that hold in part " + print(held) +
                              " and in part " + print(segment.held),
@@ -367,6 +373,13 @@ private:
       noteReader(segment);
     });
     return held;
+  }
+
+  /// What an earlier buffer left at an address is not to be relied on.
+  bool inLiveRange(const Buffer *buffer, const Stamp &writer) const {
+    if (!buffer || buffer->persistent)
+      return true;
+    return writer.execution == execution && writer.event >= buffer->first.event;
   }
 
   void noteReader(Space::Segment &segment) {

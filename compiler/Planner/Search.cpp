@@ -37,6 +37,9 @@ constexpr int device = 0;
 /// Plans whose time is within this of the best count as equally fast.
 constexpr double equalTime = 1.01;
 
+/// Above this fewer partitions and orders of filling are tried.
+constexpr int manyLayers = 200;
+
 /// A fully built candidate, small enough to be kept for the final choice.
 struct Candidate {
   Choices choices;
@@ -429,7 +432,7 @@ private:
     if (computeBound(u) >= best)
       return;
     static const Strategy first = {Overlap, Adjacent, Values, Resident, Pin, Keep};
-    int further = problem.layerCount() > 200 ? 3 : 6;
+    int further = problem.layerCount() > manyLayers ? 2 : 6;
     for (bool onHost : updatePlaces()) {
       int tried = 0;
       for (const std::vector<int> &packEnds : partitions(u)) {
@@ -457,7 +460,7 @@ private:
     std::sort(found.begin(), found.end(), [](const Candidate &a, const Candidate &b) {
       return a.seconds != b.seconds ? a.seconds < b.seconds : a.swapBytes < b.swapBytes;
     });
-    size_t count = problem.layerCount() > 200 ? 1 : 3;
+    size_t count = problem.layerCount() > manyLayers ? 1 : 3;
     for (size_t i = 0; i < found.size() && i < count; ++i) {
       const Choices &choices = found[i].choices;
       if (found[i].swapBytes == 0 && found[i].seconds <= computeBound(choices.microbatch) * 1.001)

@@ -236,6 +236,10 @@ private:
 void synchronize(Draft &draft) {
   for (Event &event : draft.plan.events)
     event.waits.clear();
+  for (auto *touches : {&draft.bufferTouches, &draft.homeTouches})
+    std::sort(touches->begin(), touches->end(), [](const Touch &a, const Touch &b) {
+      return a.event != b.event ? a.event < b.event : a.index < b.index;
+    });
   Synchronizer(draft).run();
 }
 
