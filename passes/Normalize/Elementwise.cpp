@@ -472,6 +472,11 @@ Tensor TensorBuilder::select(const Tensor &condition, const Tensor &yes, const T
     if (shape)
       return expand(constant->integer ? yes : no, *shape);
   }
+  std::optional<Element> same = yes.splat();
+  if (same && no.splat() == same)
+    if (std::optional<Shape> shape = broadcastShapes(yes.shape(), no.shape()))
+      if ((shape = broadcastShapes(*shape, condition.shape())))
+        return expand(known(yes.type(), {}, {*same}), *shape);
   return elementwise({condition, yes, no}, yes.type(),
                      [](ArrayRef<Element> e) -> Folded { return e[0].integer ? e[1] : e[2]; },
                      [&](ArrayRef<Value> v, RankedTensorType) { return emit<arith::SelectOp>(v[0], v[1], v[2]); });

@@ -54,9 +54,10 @@ static FailureOr<llvm::StringMap<int64_t>> parseBindings(onnx::GraphOp graph, Ar
   return result;
 }
 
-/// The symbol of the batch; "" where the inputs fix it, to `fixedBatch`.
+/// The symbol of the batch; "" where the inputs fix it, to `fixedBatch`, or where there
+/// is none: a forward graph without symbols.
 static FailureOr<std::string> findBatch(onnx::GraphOp graph, ArrayRef<SmallVector<Dimension>> inputs,
-                                        StringRef requested, int64_t &fixedBatch) {
+                                        StringRef requested, bool isForward, int64_t &fixedBatch) {
   llvm::SmallSetVector<StringRef, 4> symbols;
   llvm::SmallSetVector<int64_t, 4> extents;
   bool isUnnamed = false;
@@ -84,6 +85,8 @@ static FailureOr<std::string> findBatch(onnx::GraphOp graph, ArrayRef<SmallVecto
     return symbols.front().str();
   if (isUnnamed)
     return std::string("?");
+  if (isForward) // nothing is split: extents are what they are
+    return std::string();
   if (extents.size() != 1) {
     InFlightDiagnostic error = graph.emitError("cannot tell the batch: axis 0 of the inputs has extents (");
     llvm::interleaveComma(extents, error);
@@ -105,7 +108,7 @@ FailureOr<GraphInputs> harmony::normalize::resolveInputs(onnx::GraphOp graph, co
   FailureOr<llvm::StringMap<int64_t>> bindings = parseBindings(graph, options.dims);
   if (failed(bindings))
     return failure();
-  FailureOr<std::string> batch = findBatch(graph, inputs, options.batchSymbol, result.fixedBatch);
+  FailureOr<std::string> batch = findBatch(graph, inputs, options.batchSymbol, options.forward, result.fixedBatch);
   if (failed(batch))
     return failure();
 

@@ -22,8 +22,8 @@ struct GraphInputs {
 };
 
 /// The batch is the symbol on axis 0 of the inputs (or `options.batchSymbol`). Without
-/// symbols on axis 0 it is the extent that all inputs have there. Reports every
-/// dimension that has no value.
+/// symbols on axis 0 it is the extent that all inputs have there; a forward graph has no
+/// batch then. Reports every dimension that has no value.
 mlir::FailureOr<GraphInputs> resolveInputs(onnx::GraphOp graph, const NormalizeOptions &options);
 
 /// What an initializer is to training, and why.

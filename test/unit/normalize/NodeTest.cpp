@@ -1,0 +1,100 @@
+//===- NodeTest.cpp - ONNX's own node tests -------------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Runs over a folder of ONNX node tests (model.onnx, test_data_set_0/*.pb), named by
+// the environment variable HARMONY_ONNX_NODE_TESTS; skipped without it. A model that
+// is refused is counted, a wrong result is a failure.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Support.h"
+
+#include "llvm/Support/FileSystem.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+using namespace mlir;
+using namespace harmony;
+using namespace harmony::test;
+using nn::HostTensor;
+
+namespace {
+
+bool isClose(double a, double b) {
+  if (std::isnan(a) || std::isnan(b))
+    return std::isnan(a) && std::isnan(b);
+  return a == b || std::fabs(a - b) <= 1e-6 + 1e-3 * std::fabs(b);
+}
+
+enum class Outcome { Refused, Passed, Failed };
+
+Outcome runNodeTest(const std::string &folder, std::string &message) {
+  NormalizeOptions options;
+  options.forward = true;
+  Model model(folder + "/model.onnx", options);
+  if (!model.ok) {
+    message = model.messages;
+    return Outcome::Refused;
+  }
+  func::FuncOp main = model.function("main");
+  std::vector<HostTensor> inputs(main.getNumArguments());
+  for (auto [i, input] : llvm::enumerate(inputs))
+    if (!readTensorProto(folder + "/test_data_set_0/input_" + std::to_string(i) + ".pb", model.context, input)) {
+      message = "input " + std::to_string(i) + " is of a type that this test does not read";
+      return Outcome::Refused;
+    }
+  nn::EvaluateOptions evaluation;
+  evaluation.roundToFloat = true;
+  FailureOr<SmallVector<HostTensor>> results = nn::evaluate(main, inputs, evaluation);
+  if (failed(results)) {
+    message = model.messages;
+    return Outcome::Failed;
+  }
+  for (auto [i, result] : llvm::enumerate(*results)) {
+    HostTensor expected;
+    if (!readTensorProto(folder + "/test_data_set_0/output_" + std::to_string(i) + ".pb", model.context, expected))
+      continue;
+    bool same = expected.shape == result.shape && expected.isFloat() == result.isFloat();
+    for (int64_t j = 0; same && j < result.size(); ++j)
+      same = result.isFloat() ? isClose(result.floats[j], expected.floats[j])
+                              : result.integers[j] == expected.integers[j];
+    if (!same) {
+      message = "output " + std::to_string(i) + " differs";
+      return Outcome::Failed;
+    }
+  }
+  return Outcome::Passed;
+}
+
+TEST(NodeTest, MatchesOnnx) {
+  const char *root = std::getenv("HARMONY_ONNX_NODE_TESTS");
+  if (!root)
+    GTEST_SKIP() << "HARMONY_ONNX_NODE_TESTS is not set";
+  std::set<std::string> folders;
+  std::error_code error;
+  for (llvm::sys::fs::directory_iterator it(root, error), end; it != end && !error; it.increment(error))
+    if (llvm::sys::fs::exists(it->path() + "/model.onnx"))
+      folders.insert(it->path());
+  ASSERT_FALSE(folders.empty());
+  int passed = 0, refused = 0;
+  bool isVerbose = std::getenv("HARMONY_VERBOSE") != nullptr;
+  for (const std::string &folder : folders) {
+    std::string message;
+    Outcome outcome = runNodeTest(folder, message);
+    passed += outcome == Outcome::Passed;
+    refused += outcome == Outcome::Refused;
+    EXPECT_NE(outcome, Outcome::Failed) << folder << ": " << message;
+    if (isVerbose && outcome == Outcome::Refused)
+      std::cout << "refused " << folder << ": " << message;
+  }
+  std::cout << passed << " passed, " << refused << " refused of " << folders.size() << "\n";
+}
+
+} // namespace
