@@ -131,6 +131,7 @@ LogicalResult Graph::analyse() {
     roots.clear();
     temporaries.clear();
     tensors.clear();
+    leaves.clear();
     reductions.clear();
     ValueRange arguments = body->getArguments();
     for (auto [index, argument] : llvm::enumerate(arguments)) {
@@ -164,6 +165,8 @@ LogicalResult Graph::analyse() {
       if (again)
         break;
     }
+    if (!again && sharing == Domain)
+      shareDomain();
     if (again)
       continue;
     if (failed(makeRoots()))
@@ -227,6 +230,18 @@ FailureOr<unsigned> Graph::useMemory(Value value) {
 }
 
 FailureOr<Tensor> Graph::use(Value value) {
+  if (auto known = tensors.find(value); known != tensors.end() && !isMaterialised(value))
+    return known->second;
+  if (auto *known = leaves.find(value); known != leaves.end() && sharing != None)
+    return known->second;
+  FailureOr<Tensor> leaf = makeLeaf(value);
+  if (succeeded(leaf))
+    leaves[value] = *leaf;
+  return leaf;
+}
+
+/// A load, constant or index with axes of its own.
+FailureOr<Tensor> Graph::makeLeaf(Value value) {
   RankedTensorType type = typeOf(value);
   if (isa<BlockArgument>(value) || materialised.count(value))
     return load(*useMemory(value));
@@ -248,7 +263,27 @@ FailureOr<Tensor> Graph::use(Value value) {
     Axes axes = node.axes;
     return Tensor{addNode(std::move(node)), axes};
   }
-  return tensors.lookup(value);
+  return value.getDefiningOp()->emitOpError("has no value in a kernel"), failure();
+}
+
+/// Equates the axes of all values that have the largest shape of the group.
+void Graph::shareDomain() {
+  SmallVector<std::pair<Value, const Tensor *>> values;
+  for (Operation &op : body->without_terminator())
+    for (Value result : op.getResults())
+      if (auto known = tensors.find(result); known != tensors.end())
+        values.push_back({result, &known->second});
+  for (auto &[value, tensor] : leaves)
+    values.push_back({value, &tensor});
+  const std::pair<Value, const Tensor *> *widest = nullptr;
+  for (auto &entry : values)
+    if (!widest || typeOf(entry.first).getNumElements() > typeOf(widest->first).getNumElements())
+      widest = &entry;
+  for (auto &[value, tensor] : values)
+    if (typeOf(value).getShape() == typeOf(widest->first).getShape())
+      for (auto [mine, theirs] : llvm::zip_equal(tensor->axes, widest->second->axes))
+        if (failed(atoms.equate(mine, theirs))) // axes of one extent whose factors differ
+          sharing = Leaves, again = true;
 }
 
 LogicalResult Graph::visitElementwise(Operation *op) {
@@ -469,6 +504,15 @@ LogicalResult Graph::resolve() {
       list = atoms.resolve(list);
     conflict |= repeats(tensor.axes);
   }
+  for (Node &node : nodes) {
+    for (AtomList &list : node.axes)
+      list = atoms.resolve(list);
+    conflict |= repeats(node.axes);
+  }
+  if (conflict && sharing != None) {
+    sharing = sharing == Domain ? Leaves : None;
+    return analyse();
+  }
   if (conflict) {
     bool progress = false;
     for (Operation &op : body->without_terminator())
@@ -486,8 +530,6 @@ LogicalResult Graph::resolve() {
   }
 
   for (Node &node : nodes) {
-    for (AtomList &list : node.axes)
-      list = atoms.resolve(list);
     node.reduced = atoms.resolve(node.reduced);
     if (node.kind == Node::Load || node.kind == Node::Iota)
       node.strides = resolveStrides(atoms, node.axes, node.axisStrides);

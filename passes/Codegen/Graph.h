@@ -7,8 +7,7 @@
 //
 // A group without its shape algebra: what broadcast, reshape and transpose do is in
 // the atoms of loads and stores, so that only loads, elementwise ops and reductions
-// are left. Every use of an operand is a load of its own, since one kernel may read
-// the same tensor at different indices.
+// are left.
 //
 //===----------------------------------------------------------------------===//
 
@@ -127,6 +126,8 @@ private:
   mlir::LogicalResult visitElementwise(mlir::Operation *op);
   mlir::LogicalResult visitGather(nn::GatherOp op);
   mlir::FailureOr<Tensor> use(mlir::Value value);
+  mlir::FailureOr<Tensor> makeLeaf(mlir::Value value);
+  void shareDomain();
   /// A value that must lie in memory: its memory, or failure after having asked for it.
   mlir::FailureOr<unsigned> useMemory(mlir::Value value);
   Axes makeAxes(llvm::ArrayRef<int64_t> shape);
@@ -145,6 +146,14 @@ private:
   /// Values kept in memory and their memories; in order of definition once analysed.
   llvm::MapVector<mlir::Value, unsigned> materialised;
   llvm::DenseMap<mlir::Value, Tensor> tensors;
+  /// How much of the group is assumed to run over the same indices. What is assumed too
+  /// much shows as an axis that a value has twice.
+  enum Sharing {
+    None,   ///< every use of an operand has indices of its own
+    Leaves, ///< all uses of an operand have the same indices
+    Domain  ///< so have all values of the largest shape
+  } sharing = Domain;
+  llvm::MapVector<mlir::Value, Tensor> leaves;
   llvm::DenseMap<unsigned, mlir::Value> reductions;
   bool again = false;
 };

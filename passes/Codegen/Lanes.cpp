@@ -99,7 +99,10 @@ Value harmony::codegen::getAddress(OpBuilder &builder, Location loc, Type elemen
   return LLVM::GEPOp::create(builder, loc, type, element, base, ArrayRef<LLVM::GEPArg>{offset});
 }
 
-static unsigned getAlignment(Type element) { return std::max(1u, element.getIntOrFloatBitWidth() / 8); }
+/// Bytes; of pointers as well.
+static unsigned getAlignment(Type element) {
+  return element.isIntOrFloat() ? std::max(1u, element.getIntOrFloatBitWidth() / 8) : 8;
+}
 
 Value harmony::codegen::loadElement(OpBuilder &builder, Location loc, Type element, Value base, Value offset) {
   Value address = getAddress(builder, loc, element, base, offset);

@@ -549,7 +549,10 @@ LogicalResult Stager::emit(Stage &stage, unsigned level) {
       continue;
     }
     // Partials lie as [kept.., chunks, row..]; a task of the next level combines them.
-    SmallVector<unsigned> rowAtoms(alongRow ? ArrayRef<unsigned>() : ArrayRef<unsigned>(inner));
+    SmallVector<unsigned> rowAtoms;
+    for (unsigned atom : inner)
+      if (!alongRow && llvm::is_contained(task.order, atom))
+        rowAtoms.push_back(atom);
     Type type = graph.nodes[task.node].type;
     unsigned memory = graph.addTemporary(type, {extentOf(kept), chunks, extentOf(rowAtoms)});
     Node total(Node::Combine, type);
