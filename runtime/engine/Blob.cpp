@@ -26,6 +26,7 @@ int64_t typeBytes(unsigned type) { return typeTable[type].bytes; }
 const char *typeName(unsigned type) { return typeTable[type].name; }
 
 static constexpr int64_t maximalIterations = int64_t(1) << 24;
+static constexpr int64_t maximalStride = int64_t(1) << 30;
 static constexpr uint32_t maximalOperands = 64;
 static constexpr int64_t maximalExtent = int64_t(1) << 40;
 
@@ -417,6 +418,8 @@ private:
         iterations = 1;
       } else if (c.op == HM_OP_WAIT) {
         requireIn(c.kernel, 0, blob.queues(kind).size(), "queue waited for");
+        requireIn(c.a, -maximalExtent, maximalExtent, "value waited for");
+        requireIn(c.b, -maximalStride, maximalStride, "stride of the wait");
       }
       if (iterations > 0)
         checkCommandRefs(c, iterations);
