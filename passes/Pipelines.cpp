@@ -13,6 +13,12 @@
 #include "passes/Autodiff/Passes.h"
 #include "passes/Layers/Passes.h"
 
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -72,5 +78,9 @@ void harmony::registerHarmonyPipelines() {
 
 void harmony::registerHarmonyDialects(DialectRegistry &registry) {
   registry.insert<onnx::ONNXDialect, nn::NNDialect, schedule::HarmonyDialect, arith::ArithDialect, func::FuncDialect,
-                  math::MathDialect>();
+                  math::MathDialect, LLVM::LLVMDialect, scf::SCFDialect, vector::VectorDialect>();
+  // Kernels on their way to the llvm dialect.
+  arith::registerConvertArithToLLVMInterface(registry);
+  registerConvertMathToLLVMInterface(registry);
+  vector::registerConvertVectorToLLVMInterface(registry);
 }

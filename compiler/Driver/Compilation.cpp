@@ -9,9 +9,10 @@
 
 #include "compiler/Driver/Executable.h"
 #include "compiler/Import/Import.h"
-#include "compiler/Target/Program/Program.h"
+#include "compiler/Target/Program/EmitProgram.h"
 #include "dialects/Harmony/Harmony.h"
 #include "dialects/NN/NN.h"
+#include "passes/Codegen/Passes.h"
 #include "passes/Layers/Passes.h"
 #include "passes/Memory/Memory.h"
 #include "passes/Pipelines.h"
@@ -30,13 +31,7 @@ using namespace mlir;
 using namespace harmony;
 
 Compilation::Compilation(const CompilerOptions &options, MLIRContext &context)
-    : options(options), context(context), training(!options.forward) {
-  target = HostTarget::detect();
-  if (options.target == "host:avx2")
-    target.isa = HM_ISA_AVX2;
-  if (options.target == "host:avx512")
-    target.isa = HM_ISA_AVX512;
-}
+    : options(options), context(context), training(!options.forward) {}
 
 int Compilation::error(const std::string &message, int exitCode) const {
   llvm::errs() << "harmonyc: error: " << message << '\n';
@@ -77,6 +72,11 @@ int Compilation::runPasses(llvm::function_ref<void(OpPassManager &)> build) {
 }
 
 int Compilation::import() {
+  FailureOr<HostTarget> chosen =
+      options.target == "host" ? HostTarget::detect() : HostTarget::parse(StringRef(options.target).drop_front(5));
+  if (failed(chosen))
+    return error("this processor has no AVX2, which is the least that is supported");
+  target = *chosen;
   module = importModel(options.model, context);
   return module ? kDone : kRefused;
 }
@@ -183,15 +183,20 @@ void Compilation::removeUnusedTasks() {
     }
     task.walk([&](schedule::LaunchOp launch) { launched.insert(launch.getKernel()); });
   }
-  for (Operation &kernel : llvm::make_early_inc_range(*kernels->getBody()))
-    if (auto symbol = dyn_cast<SymbolOpInterface>(kernel); symbol && !launched.contains(symbol.getName()))
+  // A kernel is a wrapper and its body.
+  for (Operation &kernel : llvm::make_early_inc_range(*kernels->getBody())) {
+    StringRef name = cast<SymbolOpInterface>(kernel).getName();
+    name.consume_back(".body");
+    if (!launched.contains(name))
       kernel.erase();
+  }
 }
 
 int Compilation::memory() {
-  if (training && failed(planMemory(*module, trainingPlan.planned.plan, schedule::ProgramKind::step)))
+  const planner::Plan *step = training ? &trainingPlan.planned.plan : nullptr;
+  if (failed(assignAddresses(*module, step, &evaluationPlan.planned.plan)) || failed(verifyMemory(*module)))
     return kInternalError;
-  return succeeded(planMemory(*module, evaluationPlan.planned.plan, schedule::ProgramKind::evaluate)) ? kDone : kInternalError;
+  return kDone;
 }
 
 int Compilation::codegen(SmallVectorImpl<char> &payload) {
@@ -201,18 +206,29 @@ int Compilation::codegen(SmallVectorImpl<char> &payload) {
   info.numericsKey = numericsKey;
   info.fingerprint = fingerprint();
   info.planSummary = describePlan();
-  info.isa = target.isa;
-  info.optimizer = !training                        ? HM_OPTIMIZER_NONE
-                   : ownOptimizer                   ? HM_OPTIMIZER_GRAPH
-                   : options.optimizer == "sgd"     ? HM_OPTIMIZER_SGD
-                   : options.optimizer == "adam"    ? HM_OPTIMIZER_ADAM
-                                                    : HM_OPTIMIZER_ADAMW;
+  info.isa = target.isa == HostTarget::Isa::Avx512 ? HM_ISA_AVX512 : HM_ISA_AVX2;
+  info.optimizer = !training                    ? HM_OPTIMIZER_NONE
+                   : ownOptimizer               ? HM_OPTIMIZER_GRAPH
+                   : options.optimizer == "sgd" ? HM_OPTIMIZER_SGD
+                   : options.optimizer == "adam" ? HM_OPTIMIZER_ADAM
+                                                 : HM_OPTIMIZER_ADAMW;
   FailureOr<EmittedProgram> program = emitProgram(*module, info);
   if (failed(program))
     return kInternalError;
-  FailureOr<SmallVector<char>> linked = buildPayload(*kernels, program->blob, program->kernels, target);
-  if (failed(linked))
+  PassManager passes(&context);
+  codegen::buildLowerHostKernels(passes);
+  if (failed(passes.run(*kernels)))
     return kInternalError;
+  Payload parts;
+  parts.program = program->blob;
+  parts.kernels.assign(program->kernels.begin(), program->kernels.end());
+  auto object = compileToObject(*kernels, target, parts);
+  if (failed(object))
+    return kInternalError;
+  std::string message;
+  auto linked = linkSharedObject(*object, message);
+  if (failed(linked))
+    return error(message, kInternalError);
   payload.assign(linked->begin(), linked->end());
   return kDone;
 }
@@ -278,7 +294,7 @@ std::string Compilation::makeNumericsKey() {
   for (const UpdateBinding &update : model.updates)
     if (!update.function.empty())
       add(updateTaskName(update.function, 1));
-  return std::string(target.isa == HM_ISA_AVX512 ? "avx512" : "avx2") + "-dnnl2-D" + std::to_string(batch) + "-" + sizes +
+  return target.getName().str() + "-dnnl2-D" + std::to_string(batch) + "-" + sizes +
          "-" + digest(text);
 }
 

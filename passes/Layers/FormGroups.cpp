@@ -141,11 +141,15 @@ private:
     int last = -1;
     for (Value operand : op->getOperands())
       last = std::max(last, itemOf(operand));
-    if (!isOpaque(op) && last >= 0 && items[last].group && canJoin(*items[last].group, op)) {
-      join(*items[last].group, op);
-      item[op] = last;
-      return;
-    }
+    // The latest group that comes no earlier than what the op reads: one pass over memory serves
+    // independent work over the same domain too (the moments of an optimizer).
+    if (!isOpaque(op))
+      for (int index = items.size(); index-- > std::max(last, 0);)
+        if (items[index].group && canJoin(*items[index].group, op)) {
+          join(*items[index].group, op);
+          item[op] = index;
+          return;
+        }
     item[op] = items.size();
     if (isOpaque(op)) {
       items.push_back({op, nullptr});

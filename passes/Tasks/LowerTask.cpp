@@ -421,7 +421,8 @@ private:
           break;
         case codegen::Argument::Temporary: {
           int buffer = temporaries[argument.index];
-          launch.operands.push_back({buffer, 0, buffers[buffer].bytes, schedule::Access::ReadWrite});
+          launch.operands.push_back({buffer, 0, buffers[buffer].bytes,
+                                     argument.written ? schedule::Access::Write : schedule::Access::Read});
           break;
         }
         }
