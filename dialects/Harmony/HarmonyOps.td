@@ -50,6 +50,11 @@ class Harmony_Enum<string name, string summary, list<I32EnumAttrCase> cases> : I
   let genSpecializedAttr = 0;
 }
 
+/// An enum that is an attribute of an op, rather than a parameter of one.
+class Harmony_EnumAttr<string name, string summary, list<I32EnumAttrCase> cases> : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::harmony::schedule";
+}
+
 def Harmony_SlotKind : Harmony_Enum<"SlotKind", "what a task's slot is bound to", [
   I32EnumAttrCase<"argument", 0>, I32EnumAttrCase<"result", 1>, I32EnumAttrCase<"saved", 2>,
   I32EnumAttrCase<"workspace", 3>, I32EnumAttrCase<"cotangent", 4>, I32EnumAttrCase<"gradient", 5>,
@@ -58,34 +63,28 @@ def Harmony_SlotKind : Harmony_Enum<"SlotKind", "what a task's slot is bound to"
 def Harmony_Access : Harmony_Enum<"Access", "how a reference touches its bytes; the bits of HmRef::access", [
   I32EnumAttrCase<"Read", 1, "r">, I32EnumAttrCase<"Write", 2, "w">, I32EnumAttrCase<"ReadWrite", 3, "rw">]>;
 
-def Harmony_Family : Harmony_Enum<"Family", "what a kernel is counted as: HmFamily", [
+def Harmony_Family : Harmony_EnumAttr<"Family", "what a kernel is counted as: HmFamily", [
   I32EnumAttrCase<"gemm", 0>, I32EnumAttrCase<"pointwise", 1>, I32EnumAttrCase<"row", 2>,
   I32EnumAttrCase<"column", 3>, I32EnumAttrCase<"gather", 4>, I32EnumAttrCase<"copy", 5>, I32EnumAttrCase<"update", 6>]>;
-def Harmony_FamilyAttr : EnumAttr<Harmony_Dialect, Harmony_Family, "family">;
 
-def Harmony_Content : Harmony_Enum<"Content", "what a buffer or home holds", [
+def Harmony_Content : Harmony_EnumAttr<"Content", "what a buffer or home holds", [
   I32EnumAttrCase<"tensor", 0>, I32EnumAttrCase<"state", 1>, I32EnumAttrCase<"gradient", 2>,
   I32EnumAttrCase<"value", 3>, I32EnumAttrCase<"value_gradient", 4>, I32EnumAttrCase<"recomputed_value", 5>,
   I32EnumAttrCase<"saved", 6>, I32EnumAttrCase<"workspace", 7>, I32EnumAttrCase<"scalar", 8>,
   I32EnumAttrCase<"variable", 9>]>;
-def Harmony_ContentAttr : EnumAttr<Harmony_Dialect, Harmony_Content, "content">;
 
-def Harmony_ProgramKind : Harmony_Enum<"ProgramKind", "what an execution does: HmProgramKind", [
+def Harmony_ProgramKind : Harmony_EnumAttr<"ProgramKind", "what an execution does: HmProgramKind", [
   I32EnumAttrCase<"load", 0>, I32EnumAttrCase<"step", 1>, I32EnumAttrCase<"store", 2>, I32EnumAttrCase<"evaluate", 3>]>;
-def Harmony_ProgramKindAttr : EnumAttr<Harmony_Dialect, Harmony_ProgramKind, "program_kind">;
 
-def Harmony_PackKind : Harmony_Enum<"PackKind", "which direction of its layers a pack computes", [
+def Harmony_PackKind : Harmony_EnumAttr<"PackKind", "which direction of its layers a pack computes", [
   I32EnumAttrCase<"forward", 0>, I32EnumAttrCase<"turn", 1>, I32EnumAttrCase<"backward", 2>]>;
-def Harmony_PackKindAttr : EnumAttr<Harmony_Dialect, Harmony_PackKind, "pack_kind">;
 
-def Harmony_Direction : Harmony_Enum<"Direction", "what a run computes", [
+def Harmony_Direction : Harmony_EnumAttr<"Direction", "what a run computes", [
   I32EnumAttrCase<"forward", 0>, I32EnumAttrCase<"recompute", 1>, I32EnumAttrCase<"backward", 2>, I32EnumAttrCase<"prologue", 3>]>;
-def Harmony_DirectionAttr : EnumAttr<Harmony_Dialect, Harmony_Direction, "direction">;
 
-def Harmony_QueueKind : Harmony_Enum<"QueueKind", "what a queue executes: HmQueueKind", [
+def Harmony_QueueKind : Harmony_EnumAttr<"QueueKind", "what a queue executes: HmQueueKind", [
   I32EnumAttrCase<"compute", 0>, I32EnumAttrCase<"in", 1>, I32EnumAttrCase<"out", 2>,
   I32EnumAttrCase<"peer", 3>, I32EnumAttrCase<"host", 4>]>;
-def Harmony_QueueKindAttr : EnumAttr<Harmony_Dialect, Harmony_QueueKind, "queue_kind">;
 
 //===----------------------------------------------------------------------===//
 // Attributes
@@ -163,7 +162,7 @@ class Harmony_TaskBodyOp<string mnemonic> : Harmony_Op<mnemonic, [HasParent<"Tas
 def Harmony_LaunchOp : Harmony_TaskBodyOp<"launch"> {
   let summary = "a generated kernel over [0, extent), at least `grain` indices to a worker at a time";
   let description = [{ The references are the buffers of the HmRangeFunction, in order. }];
-  let arguments = (ins FlatSymbolRefAttr:$kernel, Harmony_RefArrayAttr:$refs, Int:$extent, Int:$grain, Harmony_FamilyAttr:$family);
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Harmony_RefArrayAttr:$refs, Int:$extent, Int:$grain, Harmony_Family:$family);
   let assemblyFormat = "$kernel $refs `extent` $extent `grain` $grain `family` $family attr-dict";
   let builders = [OpBuilder<(ins "::llvm::StringRef":$kernel, "::llvm::ArrayRef<RefAttr>":$refs, "int64_t":$extent, "int64_t":$grain, "Family":$family)>];
 }
@@ -232,7 +231,7 @@ def Harmony_HomeOp : Harmony_Op<"home", [Symbol]> {
     addresses are assigned. `id` is the home's number in the plan of the step (of the evaluation where that is the only
     program), or -1. `temporary` homes serve the swaps that elide-swaps removes, and go with them.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, Harmony_ContentAttr:$content, Int:$bytes, Int:$slots,
+  let arguments = (ins SymbolNameAttr:$sym_name, Harmony_Content:$content, Int:$bytes, Int:$slots,
                        FlatSymbolRefArrayAttr:$variables, Int:$id, UnitAttr:$temporary, OptionalAttr<Int>:$offset);
   let assemblyFormat = [{
     $sym_name `content` $content `bytes` $bytes `slots` $slots `variables` $variables `id` $id (`temporary` $temporary^)?
@@ -251,7 +250,7 @@ def Harmony_BufferOp : Harmony_Op<"buffer", [Symbol]> {
     buffers stay from one execution to the next. `live` = [first, last] are the plan's events that bound its
     life. `at` appears when addresses are assigned.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, Harmony_ProgramKindAttr:$program, Int:$device, Harmony_ContentAttr:$content, Int:$object, Int:$use,
+  let arguments = (ins SymbolNameAttr:$sym_name, Harmony_ProgramKind:$program, Int:$device, Harmony_Content:$content, Int:$object, Int:$use,
                        Int:$bytes, Int:$slots, Int:$stride, OptionalAttr<FlatSymbolRefAttr>:$home,
                        UnitAttr:$persistent, DenseI64ArrayAttr:$live, Int:$id, OptionalAttr<Int>:$offset);
   let assemblyFormat = [{
@@ -266,7 +265,7 @@ def Harmony_BufferOp : Harmony_Op<"buffer", [Symbol]> {
 
 def Harmony_LossOp : Harmony_Op<"loss"> {
   let summary = "a term of a program's loss: scale * numerator / denominator, both f32 in the host store";
-  let arguments = (ins Harmony_ProgramKindAttr:$program, FlatSymbolRefAttr:$numerator, FlatSymbolRefAttr:$denominator, F64Attr:$scale);
+  let arguments = (ins Harmony_ProgramKind:$program, FlatSymbolRefAttr:$numerator, FlatSymbolRefAttr:$denominator, F64Attr:$scale);
   let assemblyFormat = "$program $numerator `over` $denominator `scale` $scale attr-dict";
 }
 
@@ -288,7 +287,7 @@ class Harmony_RegionOp<string mnemonic, list<Trait> traits = []>
 
 def Harmony_ProgramOp : Harmony_RegionOp<"program", [Symbol, SymbolTable]> {
   let summary = "one execution: a sequence in issue order, later queues";
-  let arguments = (ins SymbolNameAttr:$sym_name, Harmony_ProgramKindAttr:$kind, Int:$batch);
+  let arguments = (ins SymbolNameAttr:$sym_name, Harmony_ProgramKind:$kind, Int:$batch);
   let assemblyFormat = "$sym_name `kind` $kind `batch` $batch attr-dict-with-keyword $body";
   let hasVerifier = 1;
 }
@@ -299,7 +298,7 @@ def Harmony_PackOp : Harmony_RegionOp<"pack", [HasParent<"ProgramOp">]> {
     The body is one microbatch: value transfers and runs; it is repeated `trips` times. `phase` and `event` are
     the plan's.
   }];
-  let arguments = (ins StrAttr:$name, Harmony_PackKindAttr:$kind, Int:$first_layer, Int:$last_layer,
+  let arguments = (ins StrAttr:$name, Harmony_PackKind:$kind, Int:$first_layer, Int:$last_layer,
                        Int:$microbatch, Int:$trips, Int:$device, Int:$phase, Int:$event);
   let assemblyFormat = [{
     $name $kind `layers` $first_layer `to` $last_layer `microbatch` $microbatch `trips` $trips `on` $device
@@ -311,7 +310,7 @@ def Harmony_PackOp : Harmony_RegionOp<"pack", [HasParent<"ProgramOp">]> {
 def Harmony_RunOp : Harmony_Op<"run", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a task on bound places: one layer in one direction, or work of the prologue";
   let description = [{ `at` has one address for each slot of the task; `layer` is -1 in the prologue. }];
-  let arguments = (ins FlatSymbolRefAttr:$task, Harmony_AtArrayAttr:$at, Harmony_DirectionAttr:$direction, Int:$layer,
+  let arguments = (ins FlatSymbolRefAttr:$task, Harmony_AtArrayAttr:$at, Harmony_Direction:$direction, Int:$layer,
                        StrAttr:$label, Int:$event);
   let assemblyFormat = "$direction $task `at` $at `layer` $layer `label` $label `event` $event attr-dict";
 }
@@ -345,7 +344,7 @@ def Harmony_StoreOutputOp : Harmony_CopyOp<"store_output", "a result or a loss a
 
 def Harmony_QueueOp : Harmony_RegionOp<"queue", [Symbol, HasParent<"ProgramOp">]> {
   let summary = "commands that a device (or the host, `on` -1) executes in order";
-  let arguments = (ins SymbolNameAttr:$sym_name, Harmony_QueueKindAttr:$kind, Int:$device, Int:$period);
+  let arguments = (ins SymbolNameAttr:$sym_name, Harmony_QueueKind:$kind, Int:$device, Int:$period);
   let assemblyFormat = "$sym_name $kind `on` $device `period` $period attr-dict-with-keyword $body";
   let hasVerifier = 1;
 }

@@ -18,7 +18,7 @@ LogicalResult harmony::assignAddresses(ModuleOp module, const planner::Plan *ste
     if (id < 0 || id >= count)
       return buffer.emitOpError() << "is buffer " << id << " of the plan of program "
                                   << stringifyProgramKind(buffer.getProgram()) << ", which has " << count;
-    if (plan->buffers[id].bytes() != buffer.getTotalBytes())
+    if (buffer.getTotalBytes() > plan->buffers[id].bytes())
       return buffer.emitOpError() << "takes " << buffer.getTotalBytes() << " bytes, but the plan has "
                                   << plan->buffers[id].bytes();
     buffer.setOffset(plan->buffers[id].offset);

@@ -20,7 +20,7 @@ using namespace harmony;
 
 namespace {
 
-struct AssignAddresses : impl::AssignAddressesPassBase<AssignAddresses> {
+struct AssignAddresses : harmony::impl::AssignAddressesPassBase<AssignAddresses> {
   using AssignAddressesPassBase::AssignAddressesPassBase;
 
   void runOnOperation() override {
@@ -42,7 +42,7 @@ private:
   }
 };
 
-struct VerifyMemory : impl::VerifyMemoryPassBase<VerifyMemory> {
+struct VerifyMemory : harmony::impl::VerifyMemoryPassBase<VerifyMemory> {
   void runOnOperation() override {
     if (failed(verifyMemory(getOperation())))
       signalPassFailure();

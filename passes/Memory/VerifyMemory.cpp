@@ -106,8 +106,7 @@ public:
 
   LogicalResult run(ArrayRef<std::pair<ProgramOp, int>> programs) {
     for (auto [program, executions] : programs)
-      for (auto op : program.getOps<QueueOp>())
-        ++queueCount;
+      queueCount += static_cast<int>(llvm::range_size(program.getOps<QueueOp>()));
     placeVariables();
     Clock all(queueCount, 0);
     int base = 0;
@@ -339,8 +338,7 @@ private:
       if (auto fill = dyn_cast<FillOp>(op))
         refs.push_back(fill.getRef());
       else
-        refs.append(op.getAttrOfType<ArrayAttr>("refs").getAsRange<RefAttr>().begin(),
-                    op.getAttrOfType<ArrayAttr>("refs").getAsRange<RefAttr>().end());
+        llvm::append_range(refs, op.getAttrOfType<ArrayAttr>("refs").getAsRange<RefAttr>());
       for (RefAttr ref : refs)
         if (ref.getAccess() != Access::Write)
           read(ref);

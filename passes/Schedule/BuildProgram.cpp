@@ -88,6 +88,7 @@ public:
     builder.setInsertionPointToEnd(&program.getBody().emplaceBlock());
     if (failed(addEvents()))
       return failure();
+    trimWorkspaces();
     builder.setInsertionPointToEnd(module.getBody());
     if (kind == ProgramKind::step) {
       addResidentProgram(ProgramKind::load, plan.load);
@@ -324,13 +325,16 @@ private:
   /// know has a home all the same.
   LogicalResult addDenominators() {
     auto prologue = symbols.lookup<TaskOp>(prologueTaskName());
+    if (!prologue && !model.losses.empty())
+      return module.emitError() << "has no task @" << prologueTaskName() << ", which computes the denominators of "
+                                << model.losses.size() << " loss terms";
     for (size_t k = 0; k < model.losses.size(); ++k) {
       std::string name = "host.denominator." + std::to_string(k);
       if (!symbols.lookup(name) && !findLocal(name))
         createHome(name, Content::scalar, 4, 1, {}, -1);
       denominators.push_back(name);
       std::string seed = "host.seed." + std::to_string(k);
-      bool bound = prologue && prologue.findSlot(SlotKind::result, 2 * k + 1) >= 0;
+      bool bound = prologue.findSlot(SlotKind::result, 2 * k + 1) >= 0;
       if (model.losses[k].seed < 0 && bound && !symbols.lookup(seed) && !findLocal(seed))
         createHome(seed, Content::scalar, 4, 1, {}, -1);
       unusedSeeds.push_back(seed);
@@ -637,9 +641,7 @@ private:
         continue;
       bool later = llvm::any_of(problem.values[value].consumers,
                                 [&](int consumer) { return consumer > layer && contributes(consumer, value); });
-      bool before = llvm::any_of(ArrayRef<Binding>(bindings).take_front(i),
-                                 [&](const Binding &binding) { return binding.value == value; });
-      if (later || before)
+      if (later)
         arguments.push_back(static_cast<int>(i));
     }
     return arguments;
@@ -726,6 +728,30 @@ private:
       return module.emitError() << "has no task @" << name << ", which layer '" << problem.layers[step.layer].name
                                 << "' runs in " << planner::describe(plan, problem, event);
     return addRun(task, static_cast<Direction>(step.kind), step.layer, problem.layers[step.layer].name, event, bind);
+  }
+
+  /// The plan's workspace of a layer is the most that any form of its task takes; what the program
+  /// takes is that of the forms which it runs.
+  void trimWorkspaces() {
+    llvm::StringMap<int64_t> taken;
+    program.walk([&](RunOp run) {
+      auto task = symbols.lookup<TaskOp>(run.getTask());
+      if (int64_t position = task.findSlot(SlotKind::workspace); position >= 0) {
+        int64_t &bytes = taken[cast<AtAttr>(run.getAt()[position]).getPlace().getValue()];
+        bytes = std::max(bytes, task.getWorkspaceBytes());
+      }
+    });
+    for (auto buffer : llvm::make_early_inc_range(module.getOps<BufferOp>())) {
+      if (buffer.getContent() != Content::workspace || buffer.getProgram() != program.getKind())
+        continue;
+      auto bytes = taken.find(buffer.getSymName());
+      if (bytes == taken.end()) {
+        buffer.erase();
+        continue;
+      }
+      buffer.setBytes(bytes->second);
+      buffer.setStride(bytes->second);
+    }
   }
 
   //===--- what stays on the devices -------------------------------------------===//

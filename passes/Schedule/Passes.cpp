@@ -49,7 +49,7 @@ FailureOr<Planned> readPlanned(ModuleOp module, const std::string &planFile, con
   return planned;
 }
 
-struct InsertSwaps : impl::InsertSwapsPassBase<InsertSwaps> {
+struct InsertSwaps : harmony::impl::InsertSwapsPassBase<InsertSwaps> {
   void runOnOperation() override {
     for (auto program : getOperation().getOps<ProgramOp>())
       if (failed(insertSwaps(program)))
@@ -57,7 +57,7 @@ struct InsertSwaps : impl::InsertSwapsPassBase<InsertSwaps> {
   }
 };
 
-struct ElideSwaps : impl::ElideSwapsPassBase<ElideSwaps> {
+struct ElideSwaps : harmony::impl::ElideSwapsPassBase<ElideSwaps> {
   using ElideSwapsPassBase::ElideSwapsPassBase;
   void runOnOperation() override {
     FailureOr<Planned> planned = readPlanned(getOperation(), planFile, problemFile, programName);
@@ -66,7 +66,7 @@ struct ElideSwaps : impl::ElideSwapsPassBase<ElideSwaps> {
   }
 };
 
-struct HoistSwaps : impl::HoistSwapsPassBase<HoistSwaps> {
+struct HoistSwaps : harmony::impl::HoistSwapsPassBase<HoistSwaps> {
   using HoistSwapsPassBase::HoistSwapsPassBase;
   void runOnOperation() override {
     FailureOr<Planned> planned = readPlanned(getOperation(), planFile, problemFile, programName);
@@ -75,7 +75,7 @@ struct HoistSwaps : impl::HoistSwapsPassBase<HoistSwaps> {
   }
 };
 
-struct VerifySwaps : impl::VerifySwapsPassBase<VerifySwaps> {
+struct VerifySwaps : harmony::impl::VerifySwapsPassBase<VerifySwaps> {
   using VerifySwapsPassBase::VerifySwapsPassBase;
   void runOnOperation() override {
     FailureOr<Planned> planned = readPlanned(getOperation(), planFile, problemFile, programName);
@@ -84,7 +84,7 @@ struct VerifySwaps : impl::VerifySwapsPassBase<VerifySwaps> {
   }
 };
 
-struct ScheduleQueues : impl::ScheduleQueuesPassBase<ScheduleQueues> {
+struct ScheduleQueues : harmony::impl::ScheduleQueuesPassBase<ScheduleQueues> {
   using ScheduleQueuesPassBase::ScheduleQueuesPassBase;
   void runOnOperation() override {
     FailureOr<Planned> planned = readPlanned(getOperation(), planFile, problemFile, programName);

@@ -1,0 +1,27 @@
+//===- Chain.h - A small model as tasks and a problem -----------*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef TEST_UNIT_PROGRAM_CHAIN_H
+#define TEST_UNIT_PROGRAM_CHAIN_H
+
+#include "passes/Tasks/Model.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace harmony::test {
+
+/// The model of Kernels.cpp: three weights of which the second is tied, a value with two consumers.
+Model makeChain(bool training, int64_t microbatch);
+
+/// Its variables, graphs and tasks for one microbatch size.
+mlir::OwningOpRef<mlir::ModuleOp> makeChainModule(mlir::MLIRContext *context, int64_t microbatch);
+
+void loadDialects(mlir::MLIRContext *context);
+
+} // namespace harmony::test
+
+#endif // TEST_UNIT_PROGRAM_CHAIN_H
