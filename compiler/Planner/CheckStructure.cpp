@@ -32,7 +32,10 @@ public:
       return;
     for (int e = 0; e < static_cast<int>(plan.events.size()); ++e)
       checkEvent(e);
+    if (!report.violations().empty())
+      return;
     checkBuffers();
+    checkHomes();
     if (!report.violations().empty())
       return;
     checkRuns();
@@ -46,6 +49,9 @@ private:
   const Machine &machine;
   Report &report;
   int devices = 0;
+
+  /// Byte counts and offsets beyond this are nonsense, and would overflow sums.
+  static bool sensible(int64_t n) { return n >= 0 && n <= int64_t(1) << 45; }
 
   static bool within(int index, size_t count) {
     return index >= 0 && static_cast<size_t>(index) < count;
@@ -239,11 +245,14 @@ private:
           points &= within(point.step, steps);
         }
       }
-      if (!points || !within(buffer.device, devices) || buffer.slots < 1 ||
-          buffer.last < buffer.first || !contentExists(buffer))
+      bool numbers = sensible(buffer.offset) && sensible(buffer.slotBytes) &&
+                     sensible(buffer.stride) && sensible(buffer.slots) && buffer.slots >= 1 &&
+                     buffer.slots <= plan.batch;
+      if (!points || !numbers || !within(buffer.device, devices) || buffer.last < buffer.first ||
+          !contentExists(buffer))
         report.add("structure", "buffer " + number(static_cast<int64_t>(b)) + " (" +
                                     name(buffer.content) +
-                                    ") has a live range, device or object that is not there");
+                                    ") has a live range, device, object or size that cannot be");
     }
     for (const auto *list : {&plan.load, &plan.store})
       for (const ResidentTransfer &transfer : *list)
@@ -253,6 +262,14 @@ private:
             (transfer.content != Content::Tensor && transfer.content != Content::State))
           report.add("structure", "a resident transfer names buffer " + number(transfer.buffer) +
                                       ", which does not hold its object");
+  }
+
+  void checkHomes() {
+    for (const Home &home : plan.homes)
+      if (!sensible(home.offset) || !sensible(home.slotBytes) || home.slots < 1 ||
+          home.slots > plan.batch || home.object < 0 || home.use < -1)
+        report.add("structure", std::string("a home of ") + name(home.kind) +
+                                    " has an object, offset or size that cannot be");
   }
 
   bool contentExists(const Buffer &buffer) const {

@@ -1,7 +1,147 @@
-//===- JsonTest.cpp - tests -----------------------------------------------===//
+//===- JsonTest.cpp - Documents, and what is refused in them --------------===//
 //
 // Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
+#include "test/unit/planner/Problems.h"
+
+#include "compiler/Planner/Json.h"
+
+#include <nlohmann/json.hpp>
+
+#include <functional>
+
+#include <gtest/gtest.h>
+
+using namespace harmony::planner;
+using namespace harmony::planner::test;
+using nlohmann::json;
+
+namespace {
+
+TEST(Json, RoundTrips) {
+  std::mt19937 generator(3);
+  for (int round = 0; round < 50; ++round) {
+    Problem problem = random(generator);
+    json written = toJson(problem);
+    Problem read = problemFromJson(parseJson(written.dump(), "text"), "problem.json");
+    EXPECT_EQ(toJson(read), written);
+    Plan plan = makePlan(problem, randomChoices(problem, generator));
+    written = toJson(plan);
+    Plan again = planFromJson(parseJson(written.dump(), "text"), "plan.json");
+    EXPECT_EQ(toJson(again), written);
+    EXPECT_EQ(problemsOf(again, read), "");
+  }
+  Machine machine = Machine::uniform("two", 2, 1000, 1e9, 1e-6);
+  EXPECT_EQ(toJson(machineFromJson(toJson(machine), "machine.json")), toJson(machine));
+}
+
+TEST(Json, NamesKeyValueAndWhatIsAccepted) {
+  struct Row {
+    const char *message;
+    std::function<void(json &)> damage;
+  };
+  const Row rows[] = {
+      {"f.json: key 'batch' is missing", [](json &j) { j.erase("batch"); }},
+      {"f.json.batch is \"8\", accepted is an integer", [](json &j) { j["batch"] = "8"; }},
+      {"f.json: unknown key 'extra'", [](json &j) { j["extra"] = 1; }},
+      {"f.json.schema is 'harmony.plan', accepted is 'harmony.profile'",
+       [](json &j) { j["schema"] = "harmony.plan"; }},
+      {"f.json.version is 2, accepted is 1", [](json &j) { j["version"] = 2; }},
+      {"f.json.layers[1].isLoss is 0, accepted is true or false",
+       [](json &j) { j["layers"][1]["isLoss"] = 0; }},
+      {"f.json.tensors[0].updatePlace is 'disk', accepted are any, host, device",
+       [](json &j) { j["tensors"][0]["updatePlace"] = "disk"; }},
+      {"f.json.tensors is {}, accepted is a list", [](json &j) { j["tensors"] = json::object(); }},
+      {"f.json.values[0] is 3, accepted is an object", [](json &j) { j["values"][0] = 3; }},
+      {"f.json: layer 'layer1': tensor index is 77", [](json &j) {
+         j["layers"][1]["tensors"][0]["tensor"] = 77;
+       }},
+      {"f.json: batch is 0", [](json &j) { j["batch"] = 0; }},
+  };
+  json good = toJson(chain(3, 4));
+  for (const Row &row : rows) {
+    json document = good;
+    row.damage(document);
+    try {
+      problemFromJson(document, "f.json");
+      ADD_FAILURE() << "accepted: " << row.message;
+    } catch (const Error &error) {
+      EXPECT_NE(std::string(error.what()).find(row.message), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_THROW(parseJson("{\"a\": ", "f.json"), Error);
+}
+
+/// Every number of a plan, one at a time, replaced by others: an error, a violation
+/// or a plan that is as good, never a crash.
+TEST(Json, DamagedPlansNeverCrash) {
+  Problem problem = chain(2, 2);
+  Choices choices = leastChoices(problem, 1);
+  json good = toJson(makePlan(problem, choices));
+  std::vector<json::json_pointer> places;
+  json flat = good.flatten();
+  for (const auto &[key, value] : flat.items())
+    if (value.is_number_integer())
+      places.push_back(json::json_pointer(key));
+  int refused = 0;
+  for (const json::json_pointer &place : places)
+    for (int64_t value : {int64_t(-2), int64_t(-1), int64_t(0), int64_t(1), int64_t(1000000),
+                          int64_t(1) << 40}) {
+      json document = good;
+      if (document[place] == value)
+        continue;
+      document[place] = value;
+      try {
+        Plan plan = planFromJson(document, "plan.json");
+        refused += !plan.verify(problem, machine(unlimited)).empty();
+      } catch (const Error &) {
+        ++refused;
+      }
+    }
+  EXPECT_GT(refused, static_cast<int>(places.size()) * 4);
+}
+
+TEST(Json, SummaryHasTheKeysOfTheInterface) {
+  Problem problem = chain(3, 4);
+  Planned planned = std::get<Planned>(solve(problem, machine(unlimited)));
+  json summary = summaryJson(planned, problem);
+  for (const char *key : {"iteration_s", "samples_per_s", "compute_bound_s", "training_state_bytes",
+                          "min_device_bytes", "swap_in_bytes", "swap_out_bytes", "peer_bytes",
+                          "peak_bytes", "host_bytes"})
+    EXPECT_TRUE(summary.contains(key)) << key;
+  EXPECT_EQ(summary["training_state_bytes"], 3 * 4 * 4096);
+  EXPECT_EQ(summary["peak_bytes"].size(), 1u);
+}
+
+TEST(Describe, TellsPacksTrafficAndPeaks) {
+  Problem problem = transformer(4, 8, 64, 32, 96);
+  Machine small = machine(2 * minDeviceBytes(problem, machine(unlimited)));
+  Planned planned = std::get<Planned>(solve(problem, small));
+  std::string text = describe(planned, problem, small);
+  for (const char *part : {"plan of transformer", "microbatches of", "packs", "update:", "moves:",
+                           "device 0: peak", "host store:", "least device memory:"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
+TEST(Transfers, AreListedInIssueOrder) {
+  Problem problem = chain(2, 4);
+  Plan plan = makePlan(problem, leastChoices(problem, 2));
+  std::vector<Transfer> transfers = requiredTransfers(plan, problem);
+  std::array<int64_t, trafficCount> sums{};
+  for (size_t i = 0; i < transfers.size(); ++i) {
+    if (i > 0) {
+      EXPECT_LT(transfers[i - 1].event, transfers[i].event);
+    }
+    sums[static_cast<int>(transfers[i].traffic)] += transfers[i].bytes;
+  }
+  EXPECT_EQ(sums, plan.traffic);
+  for (const LayerMicrobatch &size : layerMicrobatches(plan, problem)) {
+    EXPECT_EQ(size.forward, 2);
+    EXPECT_EQ(size.backward, 2);
+  }
+}
+
+} // namespace

@@ -54,7 +54,13 @@ TEST(Search, WhatFitsSwapsNothing) {
   for (const Problem &problem : typical()) {
     Planned planned = solved(problem, unlimited);
     EXPECT_EQ(swaps(planned.plan), 0) << problem.name;
-    EXPECT_LE(planned.plan.seconds, problem.computeBoundSeconds() * 1.5) << problem.name;
+    // Nothing but updates and the load of inputs (at 1e9 bytes/s) is added to computing.
+    double more = 0;
+    for (const Tensor &tensor : problem.tensors)
+      more += problem.deviceUpdate.seconds(tensor.bytes);
+    for (const Value &value : problem.values)
+      more += value.isInput() ? 1e-9 * static_cast<double>(value.bytes(problem.batch)) : 0;
+    EXPECT_LE(planned.plan.seconds, problem.computeBoundSeconds() + more) << problem.name;
   }
 }
 
@@ -241,7 +247,7 @@ TEST(Search, IsFast) {
   }
   Problem thousand = transformer(998, 8, 256, 128, 4096);
   least = minDeviceBytes(thousand, machine(unlimited));
-  for (double factor : {1.0, 4.0, 50.0}) {
+  for (double factor : {1.0, 20.0}) {
     double seconds = secondsOf(
         [&] { solve(thousand, machine(static_cast<int64_t>(static_cast<double>(least) * factor))); });
     std::printf("1000 layers, %.1f x the least: %.2f s\n", factor, seconds);
