@@ -96,9 +96,11 @@ Tensor repeatHeads(TensorBuilder &t, const Tensor &x, int64_t times) {
   return t.reshape(t.expand(t.unsqueeze(x, {2}), repeated), merged);
 }
 
-/// 0 where `keep`, minus infinity elsewhere.
-Tensor toBias(TensorBuilder &t, const Tensor &keep, Type type) {
-  return t.select(keep, t.scalar(type, 0), t.scalar(type, -INFINITY));
+/// 0 where `keep`, elsewhere what makes a score as low as can be. Not minus infinity
+/// where rows may be all masked: such a row must stay finite for its gradient.
+Tensor toBias(TensorBuilder &t, const Tensor &keep, Type type, bool isRowMasked) {
+  double lowest = isRowMasked ? -static_cast<double>(std::numeric_limits<float>::max()) : -INFINITY;
+  return t.select(keep, t.scalar(type, 0), t.scalar(type, lowest));
 }
 
 /// The specification's function body: the scale is split between queries and keys.
@@ -133,18 +135,30 @@ void convertAttention(Binder &b) {
   Tensor scores = matmul(b, t.scale(query, root), t.transpose(t.scale(key, root), {0, 1, 3, 2}));
   if (!scores)
     return;
+  bool hasBoolMask = mask && mask.isBool();
+  Tensor keep = hasBoolMask ? mask : Tensor();
   if (isCausal) {
     int64_t rows = query.shape()[2].size, columns = key.shape()[2].size;
-    std::vector<Element> keep;
+    std::vector<Element> isEarlier;
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < columns; ++j)
-        keep.push_back(Element{j <= i});
-    Tensor triangle = t.known(t.getBuilder().getI1Type(), {Extent{rows, 0}, Extent{columns, 0}}, std::move(keep));
-    scores = t.add(scores, toBias(t, triangle, query.type()));
+        isEarlier.push_back(Element{j <= i});
+    Tensor triangle =
+        t.known(t.getBuilder().getI1Type(), {Extent{rows, 0}, Extent{columns, 0}}, std::move(isEarlier));
+    keep = keep ? t.binary(Binary::And, keep, triangle) : triangle;
   }
-  if (mask)
-    scores = t.add(scores, mask.isBool() ? toBias(t, mask, query.type()) : mask);
-  Tensor result = matmul(b, t.softmax(scores, 3), value);
+  if (keep)
+    scores = t.add(scores, toBias(t, keep, query.type(), hasBoolMask));
+  if (mask && !hasBoolMask)
+    scores = t.add(scores, mask);
+  Tensor probabilities = t.softmax(scores, 3);
+  // A row without anything to attend to gives zeros.
+  if (hasBoolMask && probabilities) {
+    Tensor count = t.reduce(Reduction::Sum, t.cast(keep, query.type()), {keep.rank() - 1}, /*keepDims=*/true);
+    Tensor zero = t.scalar(query.type(), 0);
+    probabilities = t.select(t.compare(Compare::Greater, count, zero), probabilities, zero);
+  }
+  Tensor result = matmul(b, probabilities, value);
   if (result && isMerged) {
     ArrayRef<Extent> shape = result.shape();
     Shape merged{shape[0], shape[2], Extent{shape[1].size * shape[3].size, 0}};

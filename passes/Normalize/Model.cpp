@@ -11,6 +11,7 @@
 #include "llvm/Support/Regex.h"
 
 #include <cmath>
+#include <cstring>
 
 using namespace mlir;
 using namespace harmony;
@@ -190,15 +191,19 @@ static bool isBufferName(StringRef name) {
 }
 
 /// Minus infinity and the like, or nothing but 0 and 1: what masks hold. (Not all 0 or
-/// all 1: a fresh bias or scale is that.)
-static bool isMask(const Tensor &tensor) {
+/// all 1: a fresh bias or scale is that.) Only f32 is looked into, a million elements of it.
+static bool isMask(RankedTensorType type, ArrayRef<char> bytes) {
+  if (!type.getElementType().isF32())
+    return false;
   bool hasZero = false, hasOne = false, hasOther = false;
-  for (const Element &element : tensor.elements()) {
-    if (std::isinf(element.real) || std::fabs(element.real) >= 1e8)
+  for (size_t i = 0; i + 4 <= bytes.size() && i < (4 << 20); i += 4) {
+    float element;
+    std::memcpy(&element, bytes.data() + i, sizeof(element));
+    if (std::fabs(element) >= 1e8f)
       return true;
-    hasZero |= element.real == 0;
-    hasOne |= element.real == 1;
-    hasOther |= element.real != 0 && element.real != 1;
+    hasZero |= element == 0;
+    hasOne |= element == 1;
+    hasOther |= element != 0 && element != 1;
   }
   return hasZero && hasOne && !hasOther;
 }
@@ -250,8 +255,13 @@ RoleDecision RoleRules::decide(onnx::InitializerOp initializer, onnx::FileMap &f
   FailureOr<ArrayRef<char>> bytes = onnx::getInitializerBytes(initializer, files);
   if (failed(bytes))
     return notTrained("its data cannot be read");
-  TensorBuilder reader(initializer->getParentOfType<ModuleOp>(), OpBuilder(initializer.getContext()));
-  if (Tensor elements = knownFromBytes(reader, type, *bytes); elements && isMask(elements))
+  if (isMask(type, *bytes))
     return notTrained("its elements are a mask's");
+  if (exporterMarks) {
+    initializer.emitWarning("'" + name +
+                            "' is trained, but the exporter has made it from other tensors; export with "
+                            "optimize=False to train those");
+    return variable(nn::Role::parameter, "it is floating, of rank 1 or more; the exporter has made it from others");
+  }
   return variable(nn::Role::parameter, "it is floating, of rank 1 or more, and nothing says otherwise");
 }

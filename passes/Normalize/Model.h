@@ -35,7 +35,7 @@ struct RoleDecision {
 };
 
 /// Decides by, in this order: the training graph; --freeze and --trainable; what the
-/// exporter says (`kind`); the rules of docs/Normalize.md.
+/// exporter says (`kind`); the rules of README.md.
 class RoleRules {
 public:
   /// Fails with a diagnostic where an expression is not valid.
@@ -43,6 +43,8 @@ public:
   /// Initializers that the training graph differentiates by and updates.
   llvm::SmallSetVector<mlir::Attribute, 16> differentiated, updated;
   bool isTrainingGraph = false;
+  /// The exporter marks parameters: one without a mark is of its making.
+  bool exporterMarks = false;
 
   RoleDecision decide(onnx::InitializerOp initializer, onnx::FileMap &files) const;
 

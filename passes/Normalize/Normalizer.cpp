@@ -11,6 +11,8 @@
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <cstring>
+
 using namespace mlir;
 using namespace harmony;
 using namespace harmony::normalize;
@@ -66,6 +68,9 @@ LogicalResult Normalizer::decideRoles() {
   if (failed(created))
     return failure();
   created->isTrainingGraph = rules.isTrainingGraph;
+  created->exporterMarks = llvm::any_of(module.getOps<onnx::InitializerOp>(), [](onnx::InitializerOp initializer) {
+    return initializer.getKind() == "PARAMETER";
+  });
   rules = *created;
   if (training) {
     for (auto [x, at] : llvm::zip(gradient.getXs(), gradient.getAt())) {
@@ -84,18 +89,15 @@ LogicalResult Normalizer::decideRoles() {
       if (!rules.updated.contains(symbol))
         return training.emitError("differentiates by ") << symbol << " but does not update it";
   }
-  bool ok = true;
   for (auto initializer : module.getOps<onnx::InitializerOp>()) {
     RoleDecision decision = rules.decide(initializer, files);
     if (options.forward && decision.role == nn::Role::parameter)
       decision = RoleDecision{nn::Role::frozen, "nothing is trained", false};
-    if (decision.role == nn::Role::state && decision.isKnown)
-      ok = false;
     auto symbol = SymbolRefAttr::get(initializer.getSymNameAttr());
     roles[symbol] = decision;
     initializers[initializer.getSymName()] = initializer;
   }
-  return success(ok);
+  return success();
 }
 
 LogicalResult Normalizer::bindInputs() {
@@ -178,6 +180,8 @@ LogicalResult Normalizer::convertForward() {
     return failure();
   for (unsigned index : kept) {
     Value value = returned.getOperand(index);
+    if (!converter->get(value))
+      return graph.emitError("output '" + graph.getResultName(index) + "' must be a tensor");
     if (!training || value != gradient.getY())
       outputs.push_back({graph.getResultName(index).str(), converter->get(value), value.getLoc()});
   }
@@ -432,6 +436,27 @@ static Attribute getInitialValue(onnx::InitializerOp initializer, ModuleOp modul
                            external.getLength());
 }
 
+/// Points out parameters that start equal: a tie that the export has lost, maybe.
+void Normalizer::reportEqual(ArrayRef<std::pair<onnx::InitializerOp, RoleDecision>> variables) {
+  SmallVector<std::pair<onnx::InitializerOp, ArrayRef<char>>> seen;
+  for (auto [initializer, decision] : variables) {
+    FailureOr<ArrayRef<char>> bytes = onnx::getInitializerBytes(initializer, files);
+    size_t size = onnx::getElementByteSize(initializer.getTensorType().getElementType());
+    if (decision.role != nn::Role::parameter || mlir::failed(bytes) || bytes->size() <= size)
+      continue;
+    // All elements equal: a fresh bias or scale.
+    if (std::memcmp(bytes->data(), bytes->data() + size, bytes->size() - size) == 0)
+      continue;
+    for (auto &[other, otherBytes] : seen)
+      if (other.getTensorType() == initializer.getTensorType() && otherBytes == *bytes) {
+        initializer.emitRemark("'" + initializer.getOnnxName() + "' and '" + other.getOnnxName() +
+                               "' have equal elements; they are trained apart");
+        break;
+      }
+    seen.push_back({initializer, *bytes});
+  }
+}
+
 void Normalizer::createVariables() {
   Block &body = main.getBody().front();
   llvm::DenseSet<Attribute> read;
@@ -457,7 +482,7 @@ void Normalizer::createVariables() {
     if (isUsed && !decision.isKnown)
       created.push_back({initializer, decision});
   }
-  // The initializers go first, so that their symbols are free.
+  reportEqual(created);
   OpBuilder moduleBuilder = OpBuilder::atBlockBegin(module.getBody());
   for (auto &[initializer, decision] : created) {
     RankedTensorType type = initializer.getTensorType();

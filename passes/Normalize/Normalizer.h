@@ -39,6 +39,7 @@ private:
   mlir::LogicalResult convertUpdates();
   void annotateIndices();
   void createVariables();
+  void reportEqual(llvm::ArrayRef<std::pair<onnx::InitializerOp, RoleDecision>> variables);
 
   // The update part of a training graph: see TrainingGraph.cpp.
   friend class UpdateConverter;

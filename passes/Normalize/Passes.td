@@ -15,7 +15,7 @@ def NormalizePass : Pass<"harmony-normalize", "::mlir::ModuleOp"> {
   let description = [{
     Before: a module of the onnx dialect. After: nn.variables, func.func @main, and
     for a training graph nn.optimize and nn.step_scalars with their functions; see
-    docs/Normalize.md. No opset differences, no shape arithmetic, no dead code, every
+    README.md here. No opset differences, no shape arithmetic, no dead code, every
     extent static but for the microbatch. Everything that is not supported is reported
     in one run.
   }];

@@ -224,21 +224,34 @@ Value TensorBuilder::materializeAs(const Tensor &tensor, ArrayRef<Extent> shape)
     }
     return emit<nn::BroadcastOp>(target, value, axes);
   }
-  if (!tensor->value) {
+  Value value = tensor->value;
+  if (!value) {
     Value &read = reads[tensor->variable];
     if (!read)
       read = nn::GetOp::create(builder, location, getType(tensor.shape(), tensor.type()), tensor->variable);
-    if (target == read.getType())
-      return read;
-    for (int64_t axis = 0; axis < tensor.rank(); ++axis)
-      axes.push_back(axis + offset);
-    return emit<nn::BroadcastOp>(target, read, axes);
+    value = read;
   }
-  if (tensor->value.getType() == target)
-    return tensor->value;
+  if (value.getType() == target)
+    return value;
   for (int64_t axis = 0; axis < tensor.rank(); ++axis)
     axes.push_back(axis + offset);
-  return emit<nn::BroadcastOp>(target, tensor->value, axes);
+  // Repeating along axes that a reshape has only just inserted needs no reshape.
+  if (auto producer = value.getDefiningOp<nn::ReshapeOp>()) {
+    Shape source = getShape(mlir::cast<RankedTensorType>(producer.getOperand().getType()));
+    SmallVector<int64_t> kept;
+    size_t next = 0;
+    for (auto [axis, extent] : llvm::enumerate(tensor.shape())) {
+      if (next < source.size() && source[next] == extent) {
+        kept.push_back(axes[axis]);
+        ++next;
+      } else if (!extent.isOne()) {
+        break;
+      }
+    }
+    if (next == source.size() && getElementCount(source) == getElementCount(tensor.shape()))
+      return emit<nn::BroadcastOp>(target, producer.getOperand(), kept);
+  }
+  return emit<nn::BroadcastOp>(target, value, axes);
 }
 
 //===----------------------------------------------------------------------===//
