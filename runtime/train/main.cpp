@@ -5,7 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/drivers/host/Gemm.h"
 #include "runtime/hal/Error.h"
+#include "runtime/train/Payload.h"
 #include "runtime/train/PayloadLoader.h"
 #include "runtime/train/Trainer.h"
 
@@ -25,11 +27,27 @@ static std::string executablePath() {
   return std::string(path, length);
 }
 
+/// The runtime alone, asked by the compiler; see Payload.h.
+static int measureLibraryScratch(const std::string &isa) {
+  if (isa != "avx2" && isa != "avx512")
+    throw Error(ExitCode::Usage, HM_FLAG_LIBRARY_SCRATCH " is '" + isa +
+                                     "', accepted are avx2 and avx512");
+  configureGemm(isa == "avx2" ? HM_ISA_AVX2 : HM_ISA_AVX512);
+  HmGemm gemm;
+  while (std::fread(&gemm, sizeof(gemm), 1, stdin) == 1)
+    std::printf("%lld\n", static_cast<long long>(warmGemm(gemm)));
+  return 0;
+}
+
 int main(int argc, char **argv) {
   int code = 0;
   try {
-    Payload payload = loadPayload(executablePath());
-    code = runExecutable(payload, {argv + 1, argv + argc});
+    if (argc == 3 && std::string(argv[1]) == HM_FLAG_LIBRARY_SCRATCH) {
+      code = measureLibraryScratch(argv[2]);
+    } else {
+      Payload payload = loadPayload(executablePath());
+      code = runExecutable(payload, {argv + 1, argv + argc});
+    }
   } catch (const Error &error) {
     std::fflush(stdout);
     std::fprintf(stderr, "%s: %s\n",

@@ -85,7 +85,7 @@ bool processorHas(HmIsa isa) {
 #endif
 }
 
-void configureGemm(HmIsa isa) {
+void requireProcessor(HmIsa isa) {
   if (!processorHas(isa))
     throw Error(
         ExitCode::NoDevice,
@@ -93,6 +93,10 @@ void configureGemm(HmIsa isa) {
             (isa == HM_ISA_AVX2 ? "AVX2 and FMA" : "AVX-512 (F, BW, DQ, VL)") +
             ", which this processor does not have; compile with another "
             "--target");
+}
+
+void configureGemm(HmIsa isa) {
+  requireProcessor(isa);
   static std::mutex mutex;
   static int configured = -1;
   std::lock_guard<std::mutex> lock(mutex);

@@ -25,6 +25,9 @@ namespace harmony::runtime {
 /// instructions.
 void configureGemm(HmIsa isa);
 
+/// Throws NoDevice when this processor lacks the instruction set.
+void requireProcessor(HmIsa isa);
+
 /// Whether this processor has the instruction set.
 bool processorHas(HmIsa isa);
 

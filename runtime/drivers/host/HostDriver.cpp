@@ -138,6 +138,7 @@ void runProduct(const void *context, void *const *buffers, int64_t begin,
 
 HostDriver::HostDriver(const DriverOptions &given) : options(given) {
   installFaultHandlers();
+  requireProcessor(options.isa);
   for (size_t i = 0; i < options.devices.size(); ++i) {
     const DeviceOptions &device = options.devices[i];
     std::string what = "arena of device " + std::to_string(i);

@@ -11,6 +11,7 @@
 #include "runtime/drivers/host/WorkerPool.h"
 #include "runtime/hal/GemmShape.h"
 #include "runtime/train/Shuffle.h"
+#include "test/unit/runtime/TemporaryFolder.h"
 
 #include <cstring>
 #include <filesystem>
@@ -142,6 +143,57 @@ TEST(HostProducts, RunOnOurThreadsAlone) {
   Products products(3, 1);
   products.multiply();
   EXPECT_EQ(threadCount(), before + 2);
+}
+
+TEST(HostProducts, TheRuntimeAloneMeasuresScratch) {
+  if (!haveAllocationHooks())
+    GTEST_SKIP() << "this build has no allocation hooks";
+  test::TemporaryFolder folder;
+  test::writeFile(
+      folder / "gemms",
+      std::string(reinterpret_cast<const char *>(gemms), sizeof(gemms)));
+  auto ask = [&](const std::string &isa) {
+    std::string command = HARMONY_RUNTIME " --library-scratch " + isa + " < " +
+                          (folder / "gemms") + " > " + (folder / "bytes") +
+                          " 2>&1";
+    return std::system(command.c_str());
+  };
+  ASSERT_EQ(ask("avx2"), 0);
+  std::istringstream bytes(test::readFile(folder / "bytes"));
+  int64_t first = 0, second = 0;
+  bytes >> first >> second;
+  Products products(1);
+  products.multiply();
+  EXPECT_GT(first, 0);
+  EXPECT_TRUE(bytes);
+  EXPECT_GE(products.driver->libraryPeak(), std::max(first, second));
+  EXPECT_NE(ask("sse2"), 0);
+}
+
+float *hostValues;
+
+TEST(Paranoid, KernelsOfDevicesCannotReadTheHostStore) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  Mapping host(4096, "host");
+  hostValues = reinterpret_cast<float *>(host.data());
+  const HmRangeFunction functions[] = {[](void *const *b, int64_t, int64_t) {
+    *static_cast<volatile float *>(b[0]) =
+        *static_cast<volatile float *>(hostValues);
+  }};
+  const HmKernel kernel = {0, HM_KERNEL_GENERATED, 0, HM_FAMILY_COPY};
+  DriverOptions options;
+  options.devices = {{64, 0, 0}};
+  options.kernels = {&kernel, 1, functions, 1, nullptr, 0};
+  Range operand = {HM_SPACE_DEVICE, 0, 0, 4};
+  auto launch = [&](HmQueueKind kind) {
+    std::unique_ptr<Driver> driver = createHostDriver(options);
+    driver->setHostMemory(HM_SPACE_HOST, host.data(), host.size());
+    driver->createQueue(kind, 0)->launch(0, &operand, 1, 1, 1, "peeping");
+  };
+  launch(HM_QUEUE_COMPUTE);
+  options.paranoid = true;
+  launch(HM_QUEUE_HOST);
+  EXPECT_DEATH(launch(HM_QUEUE_COMPUTE), "");
 }
 
 TEST(LibraryScratch, ReallocatesAndFreesWithinACall) {
