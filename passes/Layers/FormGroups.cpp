@@ -206,8 +206,16 @@ private:
         emitGroup(*group, builder, mapping);
         continue;
       }
-      for (Value operand : op->getOperands())
-        materialise(operand, builder, mapping);
+      for (OpOperand &operand : op->getOpOperands()) {
+        // What a pad fills with is an attribute of it, in effect.
+        Operation *producer = operand.get().getDefiningOp();
+        if (isa<nn::PadOp>(op) && operand.getOperandNumber() == 1 && isa_and_present<arith::ConstantOp>(producer)) {
+          if (!mapping.contains(operand.get()))
+            builder.clone(*producer, mapping);
+          continue;
+        }
+        materialise(operand.get(), builder, mapping);
+      }
       builder.clone(*op, mapping);
     }
     for (OpOperand &operand : terminator->getOpOperands()) {
@@ -220,16 +228,11 @@ private:
         op->erase();
   }
 
-  /// A leaf that is read where it cannot be repeated: a constant stays one, others become a group
-  /// of their own.
+  /// A leaf that is read where it cannot be repeated becomes a group of its own.
   void materialise(Value value, OpBuilder &builder, IRMapping &mapping) {
     if (mapping.contains(value))
       return;
     Operation *op = value.getDefiningOp();
-    if (isa<arith::ConstantOp>(op)) {
-      mapping.map(value, builder.clone(*op)->getResult(0));
-      return;
-    }
     Group group{Shape(value.getType()), 0, {}, {}};
     group.ops.insert(op);
     outputs.insert(value);

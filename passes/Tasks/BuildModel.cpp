@@ -433,7 +433,7 @@ private:
       for (auto state : op.getStates().getAsRange<FlatSymbolRefAttr>()) {
         auto variable = symbols.lookup<nn::VariableOp>(state.getValue());
         update.states.push_back(state.getValue().str());
-        tensor.stateBytes += llvm::alignTo(tensorBytes(cast<RankedTensorType>(variable.getType())), 64);
+        tensor.stateBytes = llvm::alignTo(tensor.stateBytes, 64) + tensorBytes(cast<RankedTensorType>(variable.getType()));
       }
       for (auto scalar : op.getScalars().getAsRange<FlatSymbolRefAttr>())
         update.scalars.push_back(scalar.getValue().str());

@@ -139,9 +139,10 @@ private:
   int addSaved(int64_t index) {
     int64_t offset = 0, total = 0;
     for (auto [position, type] : llvm::enumerate(options.savedTypes)) {
+      total = align(total);
       if (static_cast<int64_t>(position) == index)
         offset = total;
-      total += align(tensorBytes(nn::instantiate(type, options.microbatch)));
+      total += tensorBytes(nn::instantiate(type, options.microbatch));
     }
     cost.saved = total;
     int64_t bytes = tensorBytes(nn::instantiate(options.savedTypes[index], options.microbatch));
@@ -320,7 +321,7 @@ private:
   LogicalResult lowerConcat(nn::ConcatOp concat) {
     for (auto [index, operand] : llvm::enumerate(concat.getOperands())) {
       Destination part = *findPart(concat, index);
-      const View &view = views[operand];
+      View view = views[operand];
       bool inPlace = view.buffer == part.view.buffer && view.offset == part.view.offset && view.strides == part.view.strides;
       if (!inPlace && failed(copy(typeOf(operand), view, part, concat.getLoc())))
         return failure();
@@ -331,19 +332,21 @@ private:
 
   LogicalResult lowerPad(nn::PadOp pad) {
     SplatElementsAttr fill;
-    if (!matchPattern(pad.getFill(), m_Constant(&fill)) || !isZero(fill))
-      return pad.emitError("only padding with zero is supported");
+    if (!matchPattern(pad.getFill(), m_Constant(&fill)))
+      return pad.emitError("padding with a value that is computed is not supported");
     Destination destination = place(pad.getResult());
     RankedTensorType type = typeOf(pad.getResult());
-    if (destination.accumulate)
-      destination = Destination{allocate(pad.getResult())};
     View whole = destination.view;
-    if (!whole.isContiguous(type.getShape()))
+    if (destination.accumulate || !whole.isContiguous(type.getShape()))
       whole = allocate(pad.getResult());
-    Launch launch{pad.getLoc(), Launch::Kind::Fill};
-    touch(launch, whole, type, schedule::Access::Write);
-    cost.kernelBytes += launch.operands.front().bytes;
-    add(std::move(launch));
+    if (isZero(fill)) {
+      Launch launch{pad.getLoc(), Launch::Kind::Fill};
+      touch(launch, whole, type, schedule::Access::Write);
+      cost.kernelBytes += launch.operands.front().bytes;
+      add(std::move(launch));
+    } else if (failed(lowerSplat(pad, fill, whole))) {
+      return failure();
+    }
     SmallVector<int64_t> steps;
     for (int64_t interior : pad.getInterior())
       steps.push_back(interior + 1);
@@ -351,6 +354,25 @@ private:
       return failure();
     views[pad.getResult()] = whole;
     return success();
+  }
+
+  /// A kernel that writes one value everywhere.
+  LogicalResult lowerSplat(nn::PadOp pad, SplatElementsAttr value, const View &target) {
+    RankedTensorType type = typeOf(pad.getResult());
+    OpBuilder builder(pad);
+    auto group = nn::GroupOp::create(builder, pad.getLoc(), TypeRange{type}, ValueRange{});
+    builder.setInsertionPointToEnd(&group.getBody().emplaceBlock());
+    Value scalar = arith::ConstantOp::create(builder, pad.getLoc(), value);
+    Value splat = nn::BroadcastOp::create(builder, pad.getLoc(), type, scalar, ArrayRef<int64_t>{});
+    nn::YieldOp::create(builder, pad.getLoc(), splat);
+    codegen::KernelSpec spec;
+    spec.op = group;
+    spec.results.push_back({target.strides});
+    spec.accumulate.push_back(false);
+    spec.inPlace.push_back(-1);
+    LogicalResult result = addKernel(spec, {target}, pad.getLoc());
+    group.erase();
+    return result;
   }
 
   static bool isZero(SplatElementsAttr splat) {
@@ -438,8 +460,9 @@ private:
   // Copies
   //===--------------------------------------------------------------------===//
 
-  /// Copies (or adds) a tensor from one view to another by an identity kernel.
-  LogicalResult copy(RankedTensorType type, const View &from, const Destination &to, Location loc) {
+  /// Copies (or adds) a tensor from one view to another by an identity kernel. Views are taken by
+  /// value: the map that they come from grows.
+  LogicalResult copy(RankedTensorType type, View from, Destination to, Location loc) {
     OpBuilder builder(function.getContext());
     builder.setInsertionPoint(function.front().getTerminator());
     auto source = UnrealizedConversionCastOp::create(builder, loc, type, ValueRange{});
@@ -472,7 +495,7 @@ private:
   LogicalResult lowerReturn(func::ReturnOp op) {
     for (auto [index, value] : llvm::enumerate(op.getOperands())) {
       View target = View::contiguous(resultBuffers[index], typeOf(value).getShape());
-      const View &view = views[value];
+      View view = views[value];
       if (view.buffer == target.buffer && view.offset == target.offset && view.strides == target.strides)
         continue;
       if (failed(copy(typeOf(value), view, {target, options.accumulate[index]}, op.getLoc())))
@@ -521,7 +544,7 @@ private:
         offset = std::max(offset, other->offset + align(other->bytes));
       }
       buffer->offset = offset;
-      cost.workspace = std::max(cost.workspace, offset + align(buffer->bytes));
+      cost.workspace = std::max(cost.workspace, offset + buffer->bytes);
       placed.push_back(buffer);
     }
   }
