@@ -38,6 +38,31 @@ std::vector<std::vector<QueueLoop>> queueLoops(const Plan &plan) {
   return loops;
 }
 
+Timelines timelines(const Plan &plan) {
+  Timelines result;
+  result.signals.resize(plan.events.size());
+  for (const std::vector<QueueLoop> &loops : queueLoops(plan)) {
+    int64_t period = 0;
+    for (const QueueLoop &loop : loops) {
+      int64_t size = static_cast<int64_t>(loop.events.size());
+      for (int64_t member = 0; member < size; ++member)
+        result.signals[loop.events[member]] = {period + member, size};
+      period += size * loop.trips;
+    }
+    result.period.push_back(period);
+  }
+  return result;
+}
+
+TimelineWait timelineWait(const Plan &plan, const Timelines &timelines, const Wait &wait) {
+  const Event &awaited = plan.events[wait.event];
+  const Signals &signals = timelines.signals[wait.event];
+  int64_t before = wait.previousStep ? timelines.period[awaited.queue] : 0;
+  if (wait.lag == Wait::whole)
+    return {awaited.queue, signals.start + (awaited.trips - 1) * signals.stride + 1 - before, 0};
+  return {awaited.queue, signals.start + 1 - wait.lag * signals.stride - before, signals.stride};
+}
+
 bool isTransfer(EventKind kind) {
   switch (kind) {
   case EventKind::LoadScalar:

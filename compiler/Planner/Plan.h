@@ -240,6 +240,28 @@ struct QueueLoop {
 /// By queue, in execution order.
 std::vector<std::vector<QueueLoop>> queueLoops(const Plan &plan);
 
+/// Every iteration of every event advances its queue's timeline by one. Where the
+/// signals of an event lie: iteration i of the n-th execution (from 0) is done when
+/// the timeline reaches n * period + start + i * stride + 1.
+struct Signals {
+  int64_t start = 0, stride = 1;
+};
+struct Timelines {
+  std::vector<int64_t> period;  ///< by queue: signals of one execution
+  std::vector<Signals> signals; ///< by event
+};
+Timelines timelines(const Plan &plan);
+
+/// A wait as a queue executes it: in iteration i of the n-th execution, until the
+/// timeline of `queue` reaches n * period + base + i * perIteration. For i < lag
+/// this asks for events that precede the awaited one on its queue, which is more
+/// than the plan needs but never a deadlock.
+struct TimelineWait {
+  int queue = 0;
+  int64_t base = 0, perIteration = 0;
+};
+TimelineWait timelineWait(const Plan &plan, const Timelines &timelines, const Wait &wait);
+
 bool isTransfer(EventKind kind);
 /// What the bytes of a transfer count as.
 Traffic trafficOf(const Event &event, const Problem &problem);

@@ -37,6 +37,9 @@ constexpr int device = 0;
 /// Plans whose time is within this of the best count as equally fast.
 constexpr double equalTime = 1.01;
 
+/// What fits swaps nothing, even where swapping would be a little faster.
+constexpr double noSwapTime = 1.05;
+
 /// Above this fewer partitions and orders of filling are tried.
 constexpr int manyLayers = 200;
 
@@ -243,7 +246,7 @@ private:
   const Choices &choose() const {
     const Candidate *chosen = nullptr;
     for (const Candidate &candidate : candidates) {
-      if (candidate.seconds > best * equalTime)
+      if (candidate.seconds > best * (candidate.swapBytes == 0 ? noSwapTime : equalTime))
         continue;
       if (!chosen || candidate.swapBytes < chosen->swapBytes ||
           (candidate.swapBytes == chosen->swapBytes && candidate.seconds < chosen->seconds))
@@ -275,7 +278,8 @@ private:
     if (ladder.levels == 0 || fits(ladder.levels))
       return reached;
     int low = 0, high = ladder.levels;
-    while (high - low > std::max(1, ladder.levels / 32)) {
+    int resolution = problem.layerCount() > manyLayers ? 8 : 32;
+    while (high - low > std::max(1, ladder.levels / resolution)) {
       int middle = (low + high) / 2;
       (fits(middle) ? low : high) = middle;
     }
@@ -431,6 +435,7 @@ private:
   void searchMicrobatch(int64_t u) {
     if (computeBound(u) >= best)
       return;
+    considerResident(u);
     static const Strategy first = {Overlap, Adjacent, Values, Resident, Pin, Keep};
     int further = problem.layerCount() > manyLayers ? 2 : 6;
     for (bool onHost : updatePlaces()) {
@@ -446,6 +451,19 @@ private:
           break;
       }
     }
+  }
+
+  /// Plain training: one pack, nothing leaves the device. One slot for inputs where
+  /// there is no room for two.
+  void considerResident(int64_t u) {
+    if (!stay() || !problem.training || options.layersPerPack.value_or(problem.layerCount()) <
+                                            problem.layerCount())
+      return;
+    Choices choices = base(u, {problem.layerCount() - 1}, options.updatePlace == UpdatePlace::Host);
+    Ladder all = residentLadder();
+    all.set(choices, all.levels);
+    if (live(choices) <= capacity)
+      consider(climb(choices, overlapLadder(), capacity));
   }
 
   /// The other orders of filling, for the best of what was found.

@@ -167,6 +167,67 @@ TEST(Build, RandomChoicesGiveValidPlans) {
   }
 }
 
+/// Runs the queues by their timelines alone, as an engine does, in a given order of
+/// preference; false on deadlock.
+bool runsByTimelines(const Plan &plan, const std::vector<int> &preference) {
+  std::vector<std::vector<QueueLoop>> loops = queueLoops(plan);
+  Timelines lines = timelines(plan);
+  struct Cursor {
+    int64_t execution = 0, iteration = 0;
+    size_t loop = 0, member = 0;
+  };
+  std::vector<Cursor> cursors(loops.size());
+  std::vector<int64_t> reached(loops.size(), 0);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int q : preference) {
+      Cursor &at = cursors[q];
+      if (loops[q].empty() || at.execution == 3)
+        continue;
+      const QueueLoop &loop = loops[q][at.loop];
+      int e = loop.events[at.member];
+      bool ready = true;
+      for (const Wait &wait : plan.events[e].waits) {
+        TimelineWait line = timelineWait(plan, lines, wait);
+        ready &= reached[line.queue] >= at.execution * lines.period[line.queue] + line.base +
+                                            at.iteration * line.perIteration;
+      }
+      if (!ready)
+        continue;
+      const Signals &signals = lines.signals[e];
+      EXPECT_EQ(++reached[q], at.execution * lines.period[q] + signals.start +
+                                  at.iteration * signals.stride + 1);
+      moved = true;
+      if (++at.member < loop.events.size())
+        break;
+      at.member = 0;
+      if (++at.iteration < loop.trips)
+        break;
+      at.iteration = 0;
+      if (++at.loop < loops[q].size())
+        break;
+      at.loop = 0;
+      ++at.execution;
+      break;
+    }
+  }
+  for (size_t q = 0; q < loops.size(); ++q)
+    if (!loops[q].empty() && cursors[q].execution < 3)
+      return false;
+  return true;
+}
+
+TEST(Build, TimelinesNeverDeadlock) {
+  std::mt19937 generator(9);
+  for (int round = 0; round < 300; ++round) {
+    Problem problem = random(generator);
+    Plan plan = makePlan(problem, randomChoices(problem, generator));
+    std::vector<int> preference = {0, 1, 2, 3, 4, 5};
+    std::shuffle(preference.begin(), preference.end(), generator);
+    ASSERT_TRUE(runsByTimelines(plan, preference)) << "round " << round;
+  }
+}
+
 TEST(Build, AddressesAreCloseToTheLiveBytes) {
   std::mt19937 generator(2);
   double worst = 1;

@@ -9,7 +9,7 @@
 
 #include "compiler/Planner/Search.h"
 
-#include <chrono>
+#include <ctime>
 #include <functional>
 
 #include <gtest/gtest.h>
@@ -34,9 +34,9 @@ int64_t swaps(const Plan &plan) {
 }
 
 double secondsOf(const std::function<void()> &work) {
-  auto begin = std::chrono::steady_clock::now();
+  std::clock_t begin = std::clock(); // of this process: others may run beside it
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
 }
 
 std::vector<Problem> typical() {
@@ -61,6 +61,20 @@ TEST(Search, WhatFitsSwapsNothing) {
     for (const Value &value : problem.values)
       more += value.isInput() ? 1e-9 * static_cast<double>(value.bytes(problem.batch)) : 0;
     EXPECT_LE(planned.plan.seconds, problem.computeBoundSeconds() + more) << problem.name;
+  }
+}
+
+TEST(Search, WhatJustFitsSwapsNothing) {
+  for (const Problem &problem : typical()) {
+    SearchOptions options;
+    options.microbatch = 1;
+    // Plain training: everything stays, one pack, one slot.
+    Choices choices = leastChoices(problem, 1, problem.layerCount());
+    choices.updateOnHost.assign(problem.tensors.size(), 0);
+    choices.resident.assign(problem.tensors.size(), 1);
+    choices.stateResident = choices.resident;
+    int64_t peak = makePlan(problem, choices).peakBytes[0];
+    EXPECT_EQ(swaps(solved(problem, peak, options).plan), 0) << problem.name;
   }
 }
 
@@ -243,7 +257,7 @@ TEST(Search, IsFast) {
     double seconds = secondsOf(
         [&] { solve(hundred, machine(static_cast<int64_t>(static_cast<double>(least) * factor))); });
     std::printf("100 layers, %.1f x the least: %.2f s\n", factor, seconds);
-    EXPECT_LT(seconds, 3) << factor; // 1 s where nothing else runs
+    EXPECT_LT(seconds, 3) << factor; // about 1 s on an idle machine
   }
   Problem thousand = transformer(998, 8, 256, 128, 4096);
   least = minDeviceBytes(thousand, machine(unlimited));
