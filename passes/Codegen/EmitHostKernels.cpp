@@ -63,9 +63,7 @@ struct EmitHostKernels : harmony::codegen::impl::EmitHostKernelsPassBase<EmitHos
   void runOnOperation() override {
     ModuleOp module = getOperation();
     Builder builder(module.getContext());
-    for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
-      if (function.isDeclaration() || function.isPrivate())
-        continue;
+    for (func::FuncOp function : llvm::to_vector(module.getOps<func::FuncOp>())) {
       FailureOr<Operation *> op = getOnlyKernel(function);
       if (failed(op))
         return signalPassFailure();

@@ -13,9 +13,11 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/StringSwitch.h"
 
 namespace harmony::codegen {
 #define GEN_PASS_DEF_APPROXIMATEMATHPASS
+#define GEN_PASS_DEF_USEDEVICEINSTRUCTIONSPASS
 #include "passes/Codegen/Passes.h.inc"
 } // namespace harmony::codegen
 
@@ -44,6 +46,38 @@ struct ApproximateMath : harmony::codegen::impl::ApproximateMathPassBase<Approxi
     });
     if (result.wasInterrupted())
       signalPassFailure();
+  }
+};
+
+struct UseDeviceInstructions : harmony::codegen::impl::UseDeviceInstructionsPassBase<UseDeviceInstructions> {
+  void runOnOperation() override {
+    OpBuilder builder(&getContext());
+    SmallVector<LLVM::CallOp> calls;
+    getOperation().walk([&](LLVM::CallOp call) { calls.push_back(call); });
+    for (LLVM::CallOp call : calls) {
+      builder.setInsertionPoint(call);
+      ValueRange operands = call.getArgOperands();
+      Location loc = call.getLoc();
+      Operation *op = llvm::StringSwitch<llvm::function_ref<Operation *()>>(call.getCallee().value_or(""))
+                          .Case("__nv_fabsf", [&] { return LLVM::FAbsOp::create(builder, loc, operands[0]); })
+                          .Case("__nv_fmaf",
+                                [&] {
+                                  return LLVM::FMAOp::create(builder, loc, operands[0], operands[1], operands[2]);
+                                })
+                          .Case("__nv_sqrtf", [&] { return LLVM::SqrtOp::create(builder, loc, operands[0]); })
+                          .Case("__nv_floorf", [&] { return LLVM::FFloorOp::create(builder, loc, operands[0]); })
+                          .Case("__nv_ceilf", [&] { return LLVM::FCeilOp::create(builder, loc, operands[0]); })
+                          .Case("__nv_truncf", [&] { return LLVM::FTruncOp::create(builder, loc, operands[0]); })
+                          .Case("__nv_rintf", [&] { return LLVM::RoundEvenOp::create(builder, loc, operands[0]); })
+                          .Default([]() -> Operation * { return nullptr; })();
+      if (!op)
+        continue;
+      call.replaceAllUsesWith(op->getResults());
+      call.erase();
+    }
+    for (auto function : llvm::make_early_inc_range(getOperation().getOps<LLVM::LLVMFuncOp>()))
+      if (function.isExternal() && SymbolTable::symbolKnownUseEmpty(function, getOperation()))
+        function.erase();
   }
 };
 
@@ -91,7 +125,7 @@ void harmony::codegen::buildLowerGpuKernels(OpPassManager &manager, StringRef ch
   ConvertGpuOpsToNVVMOpsOptions convert;
   convert.useBarePtrCallConv = true;
   kernels.addPass(createConvertGpuOpsToNVVMOps(convert));
-  kernels.addPass(createConvertMathToLLVMPass());
+  kernels.addPass(createUseDeviceInstructionsPass());
   kernels.addPass(createArithToLLVMConversionPass());
   kernels.addPass(createReconcileUnrealizedCastsPass());
   kernels.addPass(createCanonicalizerPass());

@@ -48,4 +48,13 @@ def ApproximateMathPass : Pass<"harmony-approximate-math"> {
   let dependentDialects = ["mlir::arith::ArithDialect", "mlir::math::MathDialect", "mlir::vector::VectorDialect"];
 }
 
+def UseDeviceInstructionsPass : Pass<"harmony-use-device-instructions", "mlir::gpu::GPUModuleOp"> {
+  let summary = "replace calls of libdevice by instructions";
+  let description = [{
+    convert-gpu-to-nvvm calls libdevice for absolute values, fused multiply-adds, square roots and rounding, which are
+    instructions with one correct result; kernels then need no library.
+  }];
+  let dependentDialects = ["mlir::LLVM::LLVMDialect"];
+}
+
 #endif // PASSES_CODEGEN_PASSES_TD
