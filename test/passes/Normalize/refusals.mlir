@@ -1,0 +1,160 @@
+// Everything that is refused names the node, the operator, its version, and what is accepted.
+// RUN: harmony-opt %s -split-input-file --harmony-normalize -verify-diagnostics
+
+// All operators without a converter are reported at once.
+onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<f32> {onnx.name = "loss"}) {
+  // expected-error@+1 {{node 'h' (Hardmax, opset version 13): the operator is not supported}}
+  %0 = onnx.node "Hardmax"(%x) version 13 {} names ["h"] : (tensor<?x3xf32>) -> tensor<?x3xf32>
+  // expected-error@+1 {{node 'd' (Det, opset version 22): the operator is not supported}}
+  %1 = onnx.node "Det"(%0) version 22 {} names ["d"] : (tensor<?x3xf32>) -> tensor<?x3xf32>
+  // expected-error@+1 {{node 'g' (BatchNormalization, opset version 15): the operator is not supported}}
+  %l = onnx.node "BatchNormalization"(%1, %1, %1, %1, %1) version 15 {} names ["g"] : (tensor<?x3xf32>, tensor<?x3xf32>, tensor<?x3xf32>, tensor<?x3xf32>, tensor<?x3xf32>) -> tensor<f32>
+  onnx.return %l : tensor<f32>
+}
+
+// -----
+
+// Operators that no output needs do not matter.
+onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<f32> {onnx.name = "loss"}) {
+  %0 = onnx.node "Hardmax"(%x) version 13 {} names ["h"] : (tensor<?x3xf32>) -> tensor<?x3xf32>
+  %l = onnx.node "ReduceMean"(%x) version 18 {keepdims = 0 : si64} : (tensor<?x3xf32>) -> tensor<f32>
+  onnx.return %l : tensor<f32>
+}
+
+// -----
+
+onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<f32> {onnx.name = "loss"}) {
+  // expected-error@+1 {{node 'a' (Add, opset version 6): this version of the operator is not supported; supported are 7, 13, 14}}
+  %0 = onnx.node "Add"(%x, %x) version 6 {axis = 1 : si64} names ["a"] : (tensor<?x3xf32>, tensor<?x3xf32>) -> tensor<?x3xf32>
+  %l = onnx.node "ReduceMean"(%0) version 18 {keepdims = 0 : si64} : (tensor<?x3xf32>) -> tensor<f32>
+  onnx.return %l : tensor<f32>
+}
+
+// -----
+
+// Several nodes of which each has a fault of its own; what depends on a refused node is not reported.
+onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<f32> {onnx.name = "loss"}) {
+  %pads = onnx.node "Constant"() version 19 {value_ints = array<i64: 0, 1, 0, 1>} : () -> tensor<4xi64>
+  // expected-error@+1 {{node 'p' (Pad, opset version 19): mode is 'reflect', accepted is 'constant'}}
+  %0 = onnx.node "Pad"(%x, %pads) version 19 {mode = "reflect"} names ["p"] : (tensor<?x3xf32>, tensor<4xi64>) -> tensor<?x5xf32>
+  // expected-error@+1 {{node 's' (Softmax, opset version 13): axis is 5, accepted is [-2, 1]}}
+  %1 = onnx.node "Softmax"(%x) version 13 {axis = 5 : si64} names ["s"] : (tensor<?x3xf32>) -> tensor<?x3xf32>
+  %2 = onnx.node "ReduceMean"(%0) version 18 {keepdims = 0 : si64} : (tensor<?x5xf32>) -> tensor<f32>
+  %3 = onnx.node "ReduceMean"(%1) version 18 {keepdims = 0 : si64} : (tensor<?x3xf32>) -> tensor<f32>
+  %l = onnx.node "Add"(%2, %3) version 14 {} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  onnx.return %l : tensor<f32>
+}
+
+// -----
+
+// Samples are independent: what couples them is named.
+onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<f32> {onnx.name = "loss"}) {
+  // expected-error@+1 {{node 's' (Softmax, opset version 13): normalises over the batch axis of [N, 3]: this combines samples}}
+  %1 = onnx.node "Softmax"(%x) version 13 {axis = 0 : si64} names ["s"] : (tensor<?x3xf32>) -> tensor<?x3xf32>
+  %l = onnx.node "ReduceMean"(%1) version 18 {keepdims = 0 : si64} : (tensor<?x3xf32>) -> tensor<f32>
+  onnx.return %l : tensor<f32>
+}
+
+// -----
+
+onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<f32> {onnx.name = "loss"}) {
+  %t = onnx.node "Transpose"(%x) version 13 {perm = array<i64: 1, 0>} : (tensor<?x3xf32>) -> tensor<3x?xf32>
+  // expected-error@+1 {{node 'm' (MatMul, opset version 13): shapes [N, 3] and [3, N] do not fit, or carry the batch along different axes, which combines samples}}
+  %m = onnx.node "MatMul"(%x, %t) version 13 {} names ["m"] : (tensor<?x3xf32>, tensor<3x?xf32>) -> tensor<?x?xf32>
+  %l = onnx.node "ReduceMean"(%m) version 18 {keepdims = 0 : si64} : (tensor<?x?xf32>) -> tensor<f32>
+  onnx.return %l : tensor<f32>
+}
+
+// -----
+
+onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<f32> {onnx.name = "loss"}) {
+  %m = onnx.node "ReduceMean"(%x) version 18 {keepdims = 0 : si64} : (tensor<?x3xf32>) -> tensor<f32>
+  // expected-error@+1 {{node 'r' (Sqrt, opset version 13): a sum over the samples of the minibatch is computed with here; after it only sums, differences, and products or quotients with constants are supported}}
+  %l = onnx.node "Sqrt"(%m) version 13 {} names ["r"] : (tensor<f32>) -> tensor<f32>
+  onnx.return %l : tensor<f32>
+}
+
+// -----
+
+onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<f32> {onnx.name = "loss"}) {
+  %zero = onnx.node "Constant"() version 19 {value_ints = array<i64: 0>} : () -> tensor<1xi64>
+  %one = onnx.node "Constant"() version 19 {value_ints = array<i64: 1>} : () -> tensor<1xi64>
+  // expected-error@+1 {{node 'f' (Slice, opset version 13): takes some samples of [N, 3] along the batch axis 0: this combines samples}}
+  %f = onnx.node "Slice"(%x, %zero, %one, %zero) version 13 {} names ["f"] : (tensor<?x3xf32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<1x3xf32>
+  %l = onnx.node "ReduceMean"(%f) version 18 {keepdims = 0 : si64} : (tensor<1x3xf32>) -> tensor<f32>
+  onnx.return %l : tensor<f32>
+}
+
+// -----
+
+onnx.graph @main(%x: tensor<?x4xf32> {onnx.name = "x", onnx.dims = ["batch", 4]}) -> (tensor<f32> {onnx.name = "loss"}) {
+  %to = onnx.node "Constant"() version 19 {value_ints = array<i64: 2, -1>} : () -> tensor<2xi64>
+  // expected-error@+1 {{node 'r' (Reshape, opset version 19): reshaping [N, 4] to [2, 2N] does not keep the elements of each sample (N) together}}
+  %f = onnx.node "Reshape"(%x, %to) version 19 {} names ["r"] : (tensor<?x4xf32>, tensor<2xi64>) -> tensor<2x?xf32>
+  %l = onnx.node "ReduceMean"(%f) version 18 {keepdims = 0 : si64} : (tensor<2x?xf32>) -> tensor<f32>
+  onnx.return %l : tensor<f32>
+}
+
+// -----
+
+// A denominator is computed before the step: it cannot depend on parameters.
+onnx.initializer @w : tensor<3xf32> = dense<[1.0, 2.0, 3.0]> : tensor<3xf32> {kind = "PARAMETER"}
+onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<f32> {onnx.name = "loss"}) {
+  %w = onnx.initial_value @w : tensor<3xf32>
+  %p = onnx.node "Mul"(%x, %w) version 14 {} : (tensor<?x3xf32>, tensor<3xf32>) -> tensor<?x3xf32>
+  %n = onnx.node "ReduceSum"(%x) version 13 {keepdims = 0 : si64} : (tensor<?x3xf32>) -> tensor<f32>
+  %d = onnx.node "ReduceSum"(%p) version 13 {keepdims = 0 : si64} : (tensor<?x3xf32>) -> tensor<f32>
+  // expected-error@+1 {{the loss is divided by a sum over samples that depends on parameters; a denominator must depend on inputs alone}}
+  %l = onnx.node "Div"(%n, %d) version 14 {} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  onnx.return %l : tensor<f32>
+}
+
+// -----
+
+// Inputs and attributes that a converter does not read are never skipped.
+onnx.graph @main(%x: tensor<?x2x4x4xf32> {onnx.name = "x", onnx.dims = ["batch", 2, 4, 4]}) -> (tensor<f32> {onnx.name = "loss"}) {
+  // expected-error@+1 {{node 'a' (Attention, opset version 23): softcap is 5.000000, accepted is 0}}
+  %a = onnx.node "Attention"(%x, %x, %x) version 23 {softcap = 5.0 : f32} names ["a"] : (tensor<?x2x4x4xf32>, tensor<?x2x4x4xf32>, tensor<?x2x4x4xf32>) -> tensor<?x2x4x4xf32>
+  %none = onnx.none
+  // expected-error@+1 {{node 'k' (Attention, opset version 23): input 4 is not supported}}
+  %k = onnx.node "Attention"(%x, %x, %x, %none, %x, %x) version 23 {} names ["k"] : (tensor<?x2x4x4xf32>, tensor<?x2x4x4xf32>, tensor<?x2x4x4xf32>, none, tensor<?x2x4x4xf32>, tensor<?x2x4x4xf32>) -> tensor<?x2x4x4xf32>
+  %s = onnx.node "Add"(%a, %k) version 14 {} : (tensor<?x2x4x4xf32>, tensor<?x2x4x4xf32>) -> tensor<?x2x4x4xf32>
+  %l = onnx.node "ReduceMean"(%s) version 18 {keepdims = 0 : si64} : (tensor<?x2x4x4xf32>) -> tensor<f32>
+  onnx.return %l : tensor<f32>
+}
+
+// -----
+
+// Training dropout needs random numbers.
+onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<f32> {onnx.name = "loss"}) {
+  %ratio = onnx.node "Constant"() version 19 {value_float = 0.5 : f32} : () -> tensor<f32>
+  %training = onnx.node "Constant"() version 19 {value = dense<true> : tensor<i1>} : () -> tensor<i1>
+  // expected-error@+1 {{node 'd' (Dropout, opset version 13): dropout with ratio 0.500000 in training mode is not supported; accepted is 0}}
+  %d = onnx.node "Dropout"(%x, %ratio, %training) version 13 {} names ["d"] : (tensor<?x3xf32>, tensor<f32>, tensor<i1>) -> tensor<?x3xf32>
+  %l = onnx.node "ReduceMean"(%d) version 18 {keepdims = 0 : si64} : (tensor<?x3xf32>) -> tensor<f32>
+  onnx.return %l : tensor<f32>
+}
+
+// -----
+
+// expected-error@+1 {{axis 0 of the inputs has several symbols (batch, rows): name the one that is the batch}}
+onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}, %y: tensor<?x3xf32> {onnx.name = "y", onnx.dims = ["rows", 3]}) -> (tensor<f32> {onnx.name = "loss"}) {
+  %l = onnx.node "ReduceMean"(%x) version 18 {keepdims = 0 : si64} : (tensor<?x3xf32>) -> tensor<f32>
+  onnx.return %l : tensor<f32>
+}
+
+// -----
+
+// expected-error@+1 {{cannot tell the batch: axis 0 of the inputs has extents (4, 5), expected one and the same}}
+onnx.graph @main(%x: tensor<4x3xf32> {onnx.name = "x"}, %y: tensor<5x3xf32> {onnx.name = "y"}) -> (tensor<f32> {onnx.name = "loss"}) {
+  %l = onnx.node "ReduceMean"(%x) version 18 {keepdims = 0 : si64} : (tensor<4x3xf32>) -> tensor<f32>
+  onnx.return %l : tensor<f32>
+}
+
+// -----
+
+// expected-error@+1 {{input 'x' has the batch ('batch') on axis 1; accepted is axis 0}}
+onnx.graph @main(%x: tensor<3x?xf32> {onnx.name = "x", onnx.dims = [3, "batch"]}, %y: tensor<?xf32> {onnx.name = "y", onnx.dims = ["batch"]}) -> (tensor<f32> {onnx.name = "loss"}) {
+  %l = onnx.node "ReduceMean"(%y) version 18 {keepdims = 0 : si64} : (tensor<?xf32>) -> tensor<f32>
+  onnx.return %l : tensor<f32>
+}
