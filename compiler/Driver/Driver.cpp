@@ -124,6 +124,8 @@ int harmony::runDriver(int argc, char **argv) {
   // One model's passes are too short to gain from threads.
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
+  // Users know nodes; the op is in --dump-stages.
+  context.printOpOnDiagnostic(false);
   ScopedDiagnosticHandler handler(&context, printDiagnostic);
   return options->command == Command::Inspect ? inspectModel(*options, context) : compileOrPlan(*options, context);
 }

@@ -24,7 +24,7 @@ struct VerifyLayers : harmony::impl::VerifyLayersPassBase<VerifyLayers> {
     LogicalResult result = success();
     for (StringRef name : {kMainName, kEvaluateName})
       if (auto function = symbols.lookup<func::FuncOp>(name))
-        if (failed(verifyChain(function, symbols, called)))
+        if (failed(verifyChain(function, symbols, called, /*trains=*/name == kMainName)))
           result = failure();
     for (auto function : module.getOps<func::FuncOp>())
       if (function->hasAttr(kLayerAttr) && !called.contains(function))
@@ -33,7 +33,8 @@ struct VerifyLayers : harmony::impl::VerifyLayersPassBase<VerifyLayers> {
       signalPassFailure();
   }
 
-  static LogicalResult verifyChain(func::FuncOp function, SymbolTable &symbols, DenseSet<Operation *> &called) {
+  static LogicalResult verifyChain(func::FuncOp function, SymbolTable &symbols, DenseSet<Operation *> &called,
+                                   bool trains) {
     for (Operation &op : function.front().without_terminator()) {
       if (isa<nn::GetOp, nn::LossOp>(op))
         continue;
@@ -47,7 +48,7 @@ struct VerifyLayers : harmony::impl::VerifyLayersPassBase<VerifyLayers> {
       // A value made by a layer carries gradients exactly if it is floating.
       for (auto [index, operand] : llvm::enumerate(call.getOperands())) {
         bool isFloat = isa<FloatType>(cast<RankedTensorType>(operand.getType()).getElementType());
-        if (operand.getDefiningOp<func::CallOp>() && isFloat != !!layer.getArgAttr(index, kDifferentiableAttr)) {
+        if (trains && operand.getDefiningOp<func::CallOp>() && isFloat != !!layer.getArgAttr(index, kDifferentiableAttr)) {
           auto error = layer.emitError("argument ") << index << (isFloat ? " must" : " must not") << " be " << kDifferentiableAttr;
           error.attachNote(call.getLoc()) << "it is called with a value of the chain here";
           return error;
