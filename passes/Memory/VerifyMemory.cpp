@@ -270,9 +270,9 @@ private:
   LogicalResult perform(Operation *op, bool looped) {
     int64_t iteration = looped ? self->iteration : 0;
     if (Copy copy = getCopy(op)) {
-      if (failed(touch(copy.source.getValue(), iteration, copy.step, 0, copy.bytes, false)))
+      if (failed(touch(copy.source, iteration, copy.step, 0, copy.bytes, false)))
         return failure();
-      return touch(copy.destination.getValue(), iteration, copy.step, 0, copy.bytes, true);
+      return touch(copy.destination, iteration, copy.step, 0, copy.bytes, true);
     }
     if (auto run = dyn_cast<RunOp>(op))
       return performTask(run.getTaskAttr(), run.getAt(), iteration);
@@ -280,7 +280,7 @@ private:
       return performTask(update.getTaskAttr(), update.getAt(), iteration);
     if (auto zero = dyn_cast<ZeroOp>(op)) {
       auto buffer = symbols.lookup<BufferOp>(zero.getBuffer());
-      return buffer ? touch(zero.getBuffer(), 0, 0, 0, buffer.getBytes(), true)
+      return buffer ? touch(zero.getBufferAttr(), 0, 0, 0, buffer.getBytes(), true)
                     : op->emitOpError() << "zeroes @" << zero.getBuffer() << ", which is no harmony.buffer";
     }
     if (auto release = dyn_cast<ReleaseOp>(op))
@@ -289,10 +289,10 @@ private:
   }
 
   LogicalResult performTask(FlatSymbolRefAttr name, ArrayAttr at, int64_t iteration) {
-    auto task = symbols.lookup<TaskOp>(name.getValue());
+    auto task = cast<TaskOp>(symbols.lookup(name.getAttr()));
     for (const SlotAccess &access : getTaskAccesses(task)) {
       auto address = cast<AtAttr>(at[access.slot]);
-      if (failed(touch(address.getPlace().getValue(), iteration, -1, address.getOffset() + access.begin,
+      if (failed(touch(address.getPlace(), iteration, -1, address.getOffset() + access.begin,
                        access.end - access.begin, access.write)))
         return failure();
     }
@@ -369,17 +369,17 @@ private:
   //===--- accesses --------------------------------------------------------------===//
 
   /// `step`: what the host's side of a copy advances by; -1 in tasks, whose homes have one block.
-  LogicalResult touch(StringRef name, int64_t iteration, int64_t step, int64_t offset, int64_t bytes, bool writes) {
-    Operation *place = symbols.lookup(name);
+  LogicalResult touch(FlatSymbolRefAttr name, int64_t iteration, int64_t step, int64_t offset, int64_t bytes, bool writes) {
+    Operation *place = symbols.lookup(name.getAttr());
     if (bytes == 0 || isa_and_nonnull<InputOp, ScalarOp>(place))
       return success(); // the data loader's and the runtime's, who fill them between executions
     auto buffer = dyn_cast_or_null<BufferOp>(place);
     auto home = dyn_cast_or_null<HomeOp>(place);
     if (!buffer && !home)
-      return stamp.op->emitOpError() << "uses @" << name << ", which is no place";
+      return stamp.op->emitOpError() << "uses @" << name.getValue() << ", which is no place";
     std::optional<int64_t> base = buffer ? buffer.getOffset() : home.getOffset();
     if (!base)
-      return stamp.op->emitOpError() << "uses @" << name << ", which has no address: assign addresses first";
+      return stamp.op->emitOpError() << "uses @" << name.getValue() << ", which has no address: assign addresses first";
     int64_t block = buffer ? buffer.getBytes() : home.getTotalBytes();
     int64_t begin = *base + offset;
     if (buffer)
@@ -388,7 +388,7 @@ private:
       begin += iteration * step;
     int64_t limit = buffer ? block : block - (step > 0 ? iteration * step : 0);
     if (offset + bytes > limit)
-      return stamp.op->emitOpError() << "touches " << bytes << " bytes at " << offset << " of @" << name << ", which has "
+      return stamp.op->emitOpError() << "touches " << bytes << " bytes at " << offset << " of @" << name.getValue() << ", which has "
                                      << limit;
     int64_t space = buffer ? buffer.getDevice() : -1;
     if (buffer && failed(checkArena(buffer, begin, begin + bytes)))

@@ -122,10 +122,10 @@ static bool isResidentLoad(const ProgramTransfer &transfer, const planner::Plan 
 
 namespace {
 
-/// A transfer of the naive program: what it moves, which way, and around which work.
-using Key = std::tuple<EventKind, int, int, int64_t>;
+/// A transfer of the naive program: what it moves, which way, for which device, and around which work.
+using Key = std::tuple<EventKind, int, int, int64_t, int64_t>;
 
-/// Events of the work that touches each (content, object, use), ascending.
+/// Events of the work that touches each (content, object, use, device), ascending.
 class TouchIndex {
 public:
   TouchIndex(ProgramOp program, Places &places) {
@@ -133,27 +133,24 @@ public:
       if (isWork(&op))
         for (const BufferUse &use : getBufferUses(&op, places)) {
           BufferOp buffer = use.buffer;
-          events[{buffer.getContent(), buffer.getObject(), buffer.getUse()}].push_back(getEvent(&op));
+          events[{buffer.getContent(), buffer.getObject(), buffer.getUse(), buffer.getDevice()}].push_back(getEvent(&op));
         }
   }
 
   /// The first toucher after an event, or the last one before it; -1 without one.
-  int64_t find(Content content, int object, int use, int64_t event, bool after) const {
-    auto list = events.find({content, object, use});
+  int64_t find(Content content, const planner::Transfer &transfer, bool after) const {
+    auto list = events.find({content, transfer.object, transfer.use, transfer.device});
     if (list == events.end())
       return -1;
-    int64_t found = -1;
-    for (int64_t toucher : list->second) {
-      if (after && toucher > event)
-        return toucher;
-      if (!after && toucher < event)
-        found = toucher;
-    }
-    return after ? -1 : found;
+    const std::vector<int64_t> &touchers = list->second;
+    auto at = llvm::lower_bound(touchers, static_cast<int64_t>(transfer.event));
+    if (after)
+      return at == touchers.end() ? -1 : *at;
+    return at == touchers.begin() ? -1 : *std::prev(at);
   }
 
 private:
-  std::map<std::tuple<Content, int64_t, int64_t>, std::vector<int64_t>> events;
+  std::map<std::tuple<Content, int64_t, int64_t, int64_t>, std::vector<int64_t>> events;
 };
 
 Content getContent(EventKind kind) {
@@ -192,20 +189,20 @@ LogicalResult harmony::elideSwaps(ProgramOp program, const planner::Plan &plan, 
   std::map<Key, const ProgramTransfer *> naive;
   for (const ProgramTransfer &transfer : *transfers)
     if (!isResidentLoad(transfer, plan))
-      naive.insert({{transfer.kind, transfer.object, transfer.use, transfer.anchor}, &transfer});
+      naive.insert({{transfer.kind, transfer.object, transfer.use, transfer.copy.device, transfer.anchor}, &transfer});
+  std::map<int64_t, int64_t> eventOfPhase;
+  for (auto pack : program.getOps<PackOp>())
+    eventOfPhase[pack.getPhase()] = pack.getEvent();
 
   TouchIndex touches(program, places);
   llvm::DenseSet<Operation *> kept;
   for (const planner::Transfer &wanted : planner::requiredTransfers(plan, problem)) {
     int64_t anchor = -1;
-    if (wanted.phase >= 0) {
-      for (auto pack : program.getOps<PackOp>())
-        if (pack.getPhase() == wanted.phase)
-          anchor = pack.getEvent();
-    } else {
-      anchor = touches.find(getContent(wanted.kind), wanted.object, wanted.use, wanted.event, isLoad(wanted.kind));
-    }
-    auto found = naive.find({wanted.kind, wanted.object, wanted.use, anchor});
+    if (wanted.phase < 0)
+      anchor = touches.find(getContent(wanted.kind), wanted, isLoad(wanted.kind));
+    else if (auto pack = eventOfPhase.find(wanted.phase); pack != eventOfPhase.end())
+      anchor = pack->second;
+    auto found = naive.find({wanted.kind, wanted.object, wanted.use, wanted.device, anchor});
     if (found == naive.end())
       return program.emitOpError() << "has no transfer for " << describeWanted(wanted, plan, problem)
                                    << (anchor < 0 ? ", which no pack or update reads or writes" : "")

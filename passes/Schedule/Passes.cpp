@@ -44,6 +44,8 @@ FailureOr<Planned> readPlanned(ModuleOp module, const std::string &planFile, con
   std::optional<planner::Problem> problem = readProblem(problemFile, error);
   if (!problem)
     return module.emitError() << "option 'problem': " << error;
+  if (!fits(*plan, *problem, error))
+    return module.emitError() << "option 'plan': " << planFile << " does not fit " << problemFile << ": " << error;
   planned.plan = std::move(*plan);
   planned.problem = std::move(*problem);
   return planned;

@@ -24,6 +24,10 @@ namespace harmony {
 std::optional<planner::Plan> readPlan(const std::string &file, std::string &error);
 std::optional<planner::Problem> readProblem(const std::string &file, std::string &error);
 
+/// Whether the plan's numbers mean something in the problem: otherwise `error` says which do not. What the
+/// plan does is not judged.
+bool fits(const planner::Plan &plan, const planner::Problem &problem, std::string &error);
+
 } // namespace harmony
 
 #endif // PASSES_SCHEDULE_PLANFILE_H

@@ -67,6 +67,8 @@ public:
     for (Operation &op : program.getBlock())
       if (isa<QueueOp>(op))
         return program.emitOpError() << "is split into queues already";
+    if (failed(checkBuffers()))
+      return failure();
     makeQueues();
     for (Operation &op : program.getBlock())
       if (failed(add(op)))
@@ -87,6 +89,17 @@ private:
   bool resident = false; ///< load or store: the plan's events are not this program's
   std::vector<Queue> queues;
   std::map<int64_t, Position> positions; ///< by event
+
+  bool isEvaluation() { return program.getKind() == ProgramKind::evaluate; }
+  bool owns(BufferOp buffer) { return (buffer.getProgram() == ProgramKind::evaluate) == isEvaluation(); }
+
+  LogicalResult checkBuffers() {
+    int64_t count = plan.buffers.size();
+    for (auto buffer : module.getOps<BufferOp>())
+      if (owns(buffer) && (buffer.getId() < 0 || buffer.getId() >= count))
+        return buffer.emitOpError() << "is buffer " << buffer.getId() << " of a plan that has " << count;
+    return success();
+  }
 
   //===--- queues ----------------------------------------------------------------===//
 
@@ -116,6 +129,8 @@ private:
       return plan.events[event].queue;
     if (event < 0)
       return op->emitOpError() << "has no event of the plan: swaps have to be elided first";
+    if (!resident && !isEvaluation())
+      return op->emitOpError() << "is of event " << event << " of a plan that has " << planEvents;
     if (Copy copy = getCopy(op))
       return findQueue(copy.toDevice ? QueueKind::in : QueueKind::out, copy.device);
     return findQueue(QueueKind::host, -1); // the prologue of an evaluation
@@ -171,6 +186,11 @@ private:
 
   //===--- releases --------------------------------------------------------------===//
 
+  struct PlannedBuffer {
+    BufferOp op;
+    const planner::Buffer *plan;
+  };
+
   /// Whether `later` starts only when all of `earlier` is done: the same queue, or a wait for the whole.
   bool follows(int64_t later, int64_t earlier, bool previousStep) {
     if (plan.events[later].queue == plan.events[earlier].queue)
@@ -188,11 +208,10 @@ private:
   }
 
   void addReleases() {
-    SmallVector<BufferOp> buffers;
-    ProgramKind owner = program.getKind() == ProgramKind::evaluate ? ProgramKind::evaluate : ProgramKind::step;
+    SmallVector<PlannedBuffer> buffers;
     for (auto buffer : module.getOps<BufferOp>())
-      if (buffer.getProgram() == owner && !buffer.getPersistent())
-        buffers.push_back(buffer);
+      if (owns(buffer) && !buffer.getPersistent())
+        buffers.push_back({buffer, &plan.buffers[buffer.getId()]});
     std::map<std::string, llvm::SetVector<int64_t>> events; // that touch a buffer
     program.walk([&](Operation *op) {
       if (Copy copy = getCopy(op))
@@ -201,26 +220,26 @@ private:
         for (const BufferUse &use : getBufferUses(op, places))
           events[BufferOp(use.buffer).getSymName().str()].insert(getEvent(op));
     });
-    for (BufferOp buffer : buffers) {
-      auto touching = events.find(buffer.getSymName().str());
+    for (const PlannedBuffer &buffer : buffers) {
+      auto touching = events.find(BufferOp(buffer.op).getSymName().str());
       if (touching != events.end())
         addRelease(buffer, touching->second, buffers);
     }
   }
 
-  void addRelease(BufferOp buffer, const llvm::SetVector<int64_t> &touching, ArrayRef<BufferOp> buffers) {
-    int64_t last = buffer.getLive()[1];
+  void addRelease(const PlannedBuffer &buffer, const llvm::SetVector<int64_t> &touching, ArrayRef<PlannedBuffer> buffers) {
+    const planner::Buffer &planned = *buffer.plan;
+    int64_t last = planned.last.event;
     if (!touching.contains(last))
       return;
-    const planner::Buffer &planned = plan.buffers[buffer.getId()];
     bool inside = planned.first.event == planned.last.event; // scratch of one iteration
     bool looped = plan.events[last].trips > 1;
     for (int64_t event : touching)
       if (event != last && !follows(last, event, false) && !accompanies(last, event))
         return;
-    for (BufferOp other : buffers) {
-      const planner::Buffer &neighbour = plan.buffers[other.getId()];
-      if (other == buffer || neighbour.device != planned.device || neighbour.end() <= planned.offset ||
+    for (const PlannedBuffer &other : buffers) {
+      const planner::Buffer &neighbour = *other.plan;
+      if (&neighbour == &planned || neighbour.device != planned.device || neighbour.end() <= planned.offset ||
           planned.end() <= neighbour.offset)
         continue;
       bool sameRun = neighbour.first.event == last && neighbour.last.event == last;
@@ -234,9 +253,9 @@ private:
     }
     Step &step = stepAt(positions[last]);
     if (inside || !looped)
-      step.releases.push_back(buffer);
+      step.releases.push_back(buffer.op);
     else
-      step.releasesAfter.push_back(buffer);
+      step.releasesAfter.push_back(buffer.op);
   }
 
   //===--- numbers ---------------------------------------------------------------===//

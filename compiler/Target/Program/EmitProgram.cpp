@@ -321,6 +321,8 @@ private:
     if (Copy copy = getCopy(op))
       return addCopy(copy, program);
     if (auto wait = dyn_cast<WaitOp>(op)) {
+      // Iterations below `from` need not wait. They do: for signals before the awaited loop, which all belong to
+      // earlier packs, and a copy of the loop's first iterations would cost more than that.
       uint32_t queue = queueIndex.lookup(wait.getQueue());
       HmCommand &command = addCommand(HM_OP_WAIT, -1, wait.getQueue());
       command.kernel = queue;
