@@ -31,7 +31,9 @@ public:
     int at = 0;
     for (const Event &event : plan.events) {
       begin.push_back(at);
-      at += event.kind == EventKind::Run ? static_cast<int>(plan.phases[event.phase].steps.size()) : 1;
+      at += event.kind == EventKind::Run
+                ? static_cast<int>(plan.phases[event.phase].steps.size())
+                : 1;
     }
     length = at;
   }
@@ -43,7 +45,8 @@ public:
     for (int b = 0; b < static_cast<int>(plan.buffers.size()); ++b) {
       const Buffer &buffer = plan.buffers[b];
       if (buffer.device == device)
-        items.push_back({b, at(buffer.first), at(buffer.last), aligned(buffer.bytes())});
+        items.push_back(
+            {b, at(buffer.first), at(buffer.last), aligned(buffer.bytes())});
     }
     return items;
   }
@@ -65,17 +68,19 @@ int64_t peakOf(const std::vector<Item> &items, int points) {
   return peak;
 }
 
-/// Addresses this close to the live bytes (1/256 above) are not worth another try.
+/// Addresses this close to the live bytes (1/256 above) are not worth another
+/// try.
 constexpr int64_t closeEnough = 256;
 
-/// First fit in a given order. Placed items are found through buckets of points,
-/// each sorted by offset.
+/// First fit in a given order. Placed items are found through buckets of
+/// points, each sorted by offset.
 class FirstFit {
 public:
   FirstFit(const std::vector<Item> &items, int points)
       : items(items), bucketCount(std::max(1, std::min(points / 8, 256))),
-        bucketPoints((points + bucketCount - 1) / bucketCount + 1), buckets(bucketCount),
-        offsets(items.size(), 0), seen(items.size(), -1) {}
+        bucketPoints((points + bucketCount - 1) / bucketCount + 1),
+        buckets(bucketCount), offsets(items.size(), 0), seen(items.size(), -1) {
+  }
 
   /// The peak; `limit`: give up (and return limit) once it is reached.
   int64_t place(const std::vector<int> &order, int64_t limit) {
@@ -85,7 +90,8 @@ public:
       peak = std::max(peak, offsets[index] + items[index].bytes);
       if (peak >= limit)
         return limit;
-      for (int b = items[index].first / bucketPoints; b <= items[index].last / bucketPoints; ++b)
+      for (int b = items[index].first / bucketPoints;
+           b <= items[index].last / bucketPoints; ++b)
         insert(buckets[b], index);
     }
     return peak;
@@ -108,7 +114,8 @@ private:
 
   void insert(std::vector<Placed> &bucket, int index) {
     Placed placed{offsets[index], offsets[index] + items[index].bytes, index};
-    bucket.insert(std::upper_bound(bucket.begin(), bucket.end(), placed), placed);
+    bucket.insert(std::upper_bound(bucket.begin(), bucket.end(), placed),
+                  placed);
   }
 
   bool meets(const Item &item, int other) const {
@@ -156,6 +163,7 @@ std::vector<int> orderOf(const std::vector<Item> &items, int number) {
   auto sorted = [&](auto key) {
     using Key = decltype(key(items[0]));
     std::vector<std::pair<Key, int>> keyed;
+    keyed.reserve(order.size());
     for (int i : order)
       keyed.push_back({key(items[i]), i});
     std::sort(keyed.begin(), keyed.end());
@@ -163,7 +171,9 @@ std::vector<int> orderOf(const std::vector<Item> &items, int number) {
       order[i] = keyed[i].second;
     return order;
   };
-  auto length = [](const Item &item) { return static_cast<int64_t>(item.last) - item.first + 1; };
+  auto length = [](const Item &item) {
+    return static_cast<int64_t>(item.last) - item.first + 1;
+  };
   auto area = [&](const Item &item) {
     return static_cast<double>(item.bytes) * static_cast<double>(length(item));
   };
@@ -177,7 +187,9 @@ std::vector<int> orderOf(const std::vector<Item> &items, int number) {
   case 3:
     return sorted([&](const Item &item) { return -area(item); });
   case 4: // long-lived first, of equal length the large
-    return sorted([&](const Item &item) { return std::pair(-length(item), -item.bytes); });
+    return sorted([&](const Item &item) {
+      return std::pair(-length(item), -item.bytes);
+    });
   default: // backward in time
     return sorted([](const Item &item) { return -item.last; });
   }
@@ -190,7 +202,8 @@ int64_t liveBytes(const Plan &plan, int device) {
   return peakOf(timeline.items(plan, device), timeline.size());
 }
 
-static int64_t allocateDevice(Plan &plan, const Timeline &timeline, int device) {
+static int64_t allocateDevice(Plan &plan, const Timeline &timeline,
+                              int device) {
   // What is live throughout lies below all else.
   std::vector<Item> items = timeline.items(plan, device), passing;
   int64_t base = 0;

@@ -25,24 +25,26 @@ namespace harmony::planner {
 /// Where a value that several phases use is between two of them.
 enum class Place {
   Host,     ///< always through its stash in the host store
-  Adjacent, ///< on the device from one phase to the next, else through the stash
+  Adjacent, ///< on the device from one phase to the next, else through the
+            ///< stash
   Device    ///< on the device from the first use to the last
 };
 
 /// Everything that is decided before addresses, for one device.
 struct Choices {
   int64_t microbatch = 1;
-  std::vector<int> packEnds; ///< last layer of each pack, ascending; the last is R-1
-  std::vector<char> keep;    ///< of each pack but the last: keep, do not recompute
+  std::vector<int>
+      packEnds; ///< last layer of each pack, ascending; the last is R-1
+  std::vector<char> keep; ///< of each pack but the last: keep, do not recompute
   UpdateOrder update = UpdateOrder::JustInTime;
   bool stay = true;    ///< false: nothing stays on the device between phases
   bool overlap = true; ///< loads one phase ahead, stores one phase behind
   int slots = 2;       ///< of the rings through which values are swapped
 
   /// By tensor. `resident`: never leaves (ignored for what the host updates);
-  /// `pinned`: stays between its uses in one execution; `stateResident`: likewise
-  /// of its optimizer state; `holdGradient`: a gradient whose update comes in a
-  /// later phase waits for it on the device.
+  /// `pinned`: stays between its uses in one execution; `stateResident`:
+  /// likewise of its optimizer state; `holdGradient`: a gradient whose update
+  /// comes in a later phase waits for it on the device.
   std::vector<char> resident, pinned, stateResident, holdGradient, updateOnHost;
   /// By value: of the value and of its gradient.
   std::vector<Place> place, gradientPlace;
@@ -85,10 +87,11 @@ void simulate(Plan &plan, const Problem &problem, const Machine &machine);
 struct Interval {
   int event = 0;
   int64_t iteration = 0;
-  double begin = 0, end = 0; ///< seconds from the end of the execution before; what
-                             ///< overlaps with it begins below 0
+  double begin = 0, end = 0; ///< seconds from the end of the execution before;
+                             ///< what overlaps with it begins below 0
 };
-std::vector<Interval> timeline(const Plan &plan, const Problem &problem, const Machine &machine);
+std::vector<Interval> timeline(const Plan &plan, const Problem &problem,
+                               const Machine &machine);
 
 } // namespace harmony::planner
 

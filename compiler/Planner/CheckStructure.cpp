@@ -8,7 +8,6 @@
 #include "compiler/Planner/Replay.h"
 
 #include <algorithm>
-#include <map>
 
 namespace harmony::planner {
 
@@ -18,14 +17,16 @@ std::string number(int64_t n) { return std::to_string(n); }
 
 class Structure {
 public:
-  Structure(const Plan &plan, const Problem &problem, const Machine &machine, Report &report)
+  Structure(const Plan &plan, const Problem &problem, const Machine &machine,
+            Report &report)
       : plan(plan), problem(problem), machine(machine), report(report) {}
 
   void check() {
     devices = static_cast<int>(machine.devices.size());
     if (plan.batch != problem.batch)
-      report.add("structure", "the plan is for a batch of " + number(plan.batch) +
-                                  ", the problem has " + number(problem.batch));
+      report.add("structure", "the plan is for a batch of " +
+                                  number(plan.batch) + ", the problem has " +
+                                  number(problem.batch));
     checkQueues();
     checkPhases();
     if (!report.violations().empty())
@@ -62,50 +63,58 @@ private:
       const Queue &queue = plan.queues[q];
       bool host = queue.kind == QueueKind::Host;
       if (host ? queue.device != hostEndpoint : !within(queue.device, devices))
-        report.add("structure", "queue " + number(static_cast<int64_t>(q)) + " (" +
-                                    name(queue.kind) + ") is of device " + number(queue.device) +
+        report.add("structure", "queue " + number(static_cast<int64_t>(q)) +
+                                    " (" + name(queue.kind) +
+                                    ") is of device " + number(queue.device) +
                                     ", the machine has " + number(devices));
     }
   }
 
-  //===--- phases ------------------------------------------------------------===//
+  //===--- phases ---===//
 
   void checkPhases() {
-    std::vector<int> forward(problem.layers.size(), 0), backward(problem.layers.size(), 0);
+    std::vector<int> forward(problem.layers.size(), 0),
+        backward(problem.layers.size(), 0);
     std::vector<int> keptForward(problem.layers.size(), -1);
     for (int p = 0; p < static_cast<int>(plan.phases.size()); ++p) {
       const Phase &phase = plan.phases[p];
       std::string what = "phase " + number(p);
       if (!within(phase.device, devices) || phase.firstLayer < 0 ||
-          phase.firstLayer > phase.lastLayer || phase.lastLayer >= problem.layerCount()) {
-        report.add("structure", what + " is of layers " + number(phase.firstLayer) + " to " +
+          phase.firstLayer > phase.lastLayer ||
+          phase.lastLayer >= problem.layerCount()) {
+        report.add("structure", what + " is of layers " +
+                                    number(phase.firstLayer) + " to " +
                                     number(phase.lastLayer) + " on device " +
                                     number(phase.device));
         return;
       }
-      if (std::find(problem.microbatches.begin(), problem.microbatches.end(), phase.microbatch) ==
-              problem.microbatches.end() ||
+      if (std::find(problem.microbatches.begin(), problem.microbatches.end(),
+                    phase.microbatch) == problem.microbatches.end() ||
           phase.microbatch != plan.phases[0].microbatch)
-        report.add("microbatch", what + " has microbatches of " + number(phase.microbatch) +
-                                     ", accepted is one candidate of the problem, the same in "
-                                     "all phases");
+        report.add(
+            "microbatch",
+            what + " has microbatches of " + number(phase.microbatch) +
+                ", accepted is one candidate of the problem, the same in "
+                "all phases");
       checkSteps(p);
       for (int l = phase.firstLayer; l <= phase.lastLayer; ++l) {
         forward[l] += phase.kind != PhaseKind::Backward;
         backward[l] += phase.kind != PhaseKind::Forward;
         if (phase.kind == PhaseKind::Forward)
           keptForward[l] = phase.keep;
-        else if (phase.kind == PhaseKind::Backward && keptForward[l] != phase.keep)
-          report.add("coverage", what + " and the forward of layer " + number(l) +
-                                     " disagree on what is kept");
+        else if (phase.kind == PhaseKind::Backward &&
+                 keptForward[l] != phase.keep)
+          report.add("coverage", what + " and the forward of layer " +
+                                     number(l) + " disagree on what is kept");
       }
     }
     for (int l = 0; l < problem.layerCount(); ++l)
       if (forward[l] != 1 || backward[l] != (problem.training ? 1 : 0))
-        report.add("coverage", "layer " + number(l) + " has " + number(forward[l]) +
-                                   " forwards and " + number(backward[l]) +
-                                   " backwards of every sample, accepted is 1 and " +
-                                   number(problem.training ? 1 : 0));
+        report.add("coverage",
+                   "layer " + number(l) + " has " + number(forward[l]) +
+                       " forwards and " + number(backward[l]) +
+                       " backwards of every sample, accepted is 1 and " +
+                       number(problem.training ? 1 : 0));
   }
 
   /// Forward and recompute steps ascend, backward steps descend; all layers but
@@ -124,22 +133,25 @@ private:
     for (const Step &step : phase.steps)
       if (step.kind != StepKind::Recompute) {
         found.push_back(step);
-      } else if (phase.kind != PhaseKind::Backward || phase.keep || !found.empty() ||
-                 step.layer <= recomputed || step.layer > phase.lastLayer) {
-        report.add("coverage", "phase " + number(p) + " recomputes layer " + number(step.layer) +
-                                   " where it may not");
+      } else if (phase.kind != PhaseKind::Backward || phase.keep ||
+                 !found.empty() || step.layer <= recomputed ||
+                 step.layer > phase.lastLayer) {
+        report.add("coverage", "phase " + number(p) + " recomputes layer " +
+                                   number(step.layer) + " where it may not");
       } else {
         recomputed = step.layer;
       }
     bool same = found.size() == expected.size();
     for (size_t i = 0; same && i < found.size(); ++i)
-      same = found[i].layer == expected[i].layer && found[i].kind == expected[i].kind;
+      same = found[i].layer == expected[i].layer &&
+             found[i].kind == expected[i].kind;
     if (!same)
       report.add("coverage", "the steps of phase " + number(p) +
-                                 " are not one forward and backward of each of its layers in order");
+                                 " are not one forward and backward of each of "
+                                 "its layers in order");
   }
 
-  //===--- events ------------------------------------------------------------===//
+  //===--- events ---===//
 
   static QueueKind queueOf(const Event &event) {
     switch (event.kind) {
@@ -184,7 +196,8 @@ private:
     case EventKind::StoreGradient:
     case EventKind::LoadGradient:
       return within(event.object, problem.tensors.size()) &&
-             within(event.use, problem.tensors[event.object].gradientUses.size());
+             within(event.use,
+                    problem.tensors[event.object].gradientUses.size());
     default:
       return within(event.object, problem.tensors.size());
     }
@@ -192,44 +205,60 @@ private:
 
   static bool looped(EventKind kind) {
     return kind == EventKind::Run || kind == EventKind::LoadValue ||
-           kind == EventKind::StoreValue || kind == EventKind::LoadValueGradient ||
+           kind == EventKind::StoreValue ||
+           kind == EventKind::LoadValueGradient ||
            kind == EventKind::StoreValueGradient;
   }
 
   void checkEvent(int e) {
     const Event &event = plan.events[e];
     std::string what = "event " + number(e) + " (" + name(event.kind) + ")";
-    if (!within(event.queue, plan.queues.size()) || !within(event.device, devices) ||
-        !objectExists(event) || looped(event.kind) != within(event.phase, plan.phases.size())) {
-      report.add("structure", what + " names a queue, device, object, use or phase that is not there",
-                 e);
+    if (!within(event.queue, plan.queues.size()) ||
+        !within(event.device, devices) || !objectExists(event) ||
+        looped(event.kind) != within(event.phase, plan.phases.size())) {
+      report.add(
+          "structure",
+          what +
+              " names a queue, device, object, use or phase that is not there",
+          e);
       return;
     }
     const Queue &queue = plan.queues[event.queue];
     if (queue.kind != queueOf(event) ||
         (queue.kind != QueueKind::Host && queue.device != event.device))
-      report.add("structure", what + " is on a " + name(queue.kind) + " queue of device " +
-                                  number(queue.device), e);
-    int64_t trips = looped(event.kind) ? plan.batch / plan.phases[event.phase].microbatch : 1;
+      report.add("structure",
+                 what + " is on a " + name(queue.kind) + " queue of device " +
+                     number(queue.device),
+                 e);
+    int64_t trips = looped(event.kind)
+                        ? plan.batch / plan.phases[event.phase].microbatch
+                        : 1;
     if (event.trips != trips)
-      report.add("coverage", what + " has " + number(event.trips) + " iterations, accepted is " +
-                                 number(trips), e);
+      report.add("coverage",
+                 what + " has " + number(event.trips) +
+                     " iterations, accepted is " + number(trips),
+                 e);
     if (looped(event.kind) && plan.phases[event.phase].device != event.device)
       report.add("structure", what + " is on another device than its phase", e);
     for (const Wait &wait : event.waits)
       checkWait(e, event, wait, what);
   }
 
-  void checkWait(int e, const Event &event, const Wait &wait, const std::string &what) {
+  void checkWait(int e, const Event &event, const Wait &wait,
+                 const std::string &what) {
     if (!within(wait.event, plan.events.size()) || wait.lag < Wait::whole) {
-      report.add("structure", what + " waits for event " + number(wait.event) + " with lag " +
-                                  number(wait.lag), e);
+      report.add("structure",
+                 what + " waits for event " + number(wait.event) +
+                     " with lag " + number(wait.lag),
+                 e);
       return;
     }
     if (wait.lag != Wait::whole &&
         (wait.previousStep || plan.events[wait.event].trips != event.trips))
-      report.add("structure", what + " waits by iteration for an event with other iterations", e,
-                 wait.event);
+      report.add("structure",
+                 what +
+                     " waits by iteration for an event with other iterations",
+                 e, wait.event);
   }
 
   void checkBuffers() {
@@ -240,36 +269,43 @@ private:
         points &= within(point.event, plan.events.size());
         if (points) {
           const Event &event = plan.events[point.event];
-          size_t steps =
-              event.kind == EventKind::Run ? plan.phases[event.phase].steps.size() : 1;
+          size_t steps = event.kind == EventKind::Run
+                             ? plan.phases[event.phase].steps.size()
+                             : 1;
           points &= within(point.step, steps);
         }
       }
       bool numbers = sensible(buffer.offset) && sensible(buffer.slotBytes) &&
-                     sensible(buffer.stride) && sensible(buffer.slots) && buffer.slots >= 1 &&
-                     buffer.slots <= plan.batch;
-      if (!points || !numbers || !within(buffer.device, devices) || buffer.last < buffer.first ||
-          !contentExists(buffer))
-        report.add("structure", "buffer " + number(static_cast<int64_t>(b)) + " (" +
-                                    name(buffer.content) +
-                                    ") has a live range, device, object or size that cannot be");
+                     sensible(buffer.stride) && sensible(buffer.slots) &&
+                     buffer.slots >= 1 && buffer.slots <= plan.batch;
+      if (!points || !numbers || !within(buffer.device, devices) ||
+          buffer.last < buffer.first || !contentExists(buffer))
+        report.add(
+            "structure",
+            "buffer " + number(static_cast<int64_t>(b)) + " (" +
+                name(buffer.content) +
+                ") has a live range, device, object or size that cannot be");
     }
     for (const auto *list : {&plan.load, &plan.store})
       for (const ResidentTransfer &transfer : *list)
         if (!within(transfer.buffer, plan.buffers.size()) ||
             plan.buffers[transfer.buffer].object != transfer.object ||
             plan.buffers[transfer.buffer].content != transfer.content ||
-            (transfer.content != Content::Tensor && transfer.content != Content::State))
-          report.add("structure", "a resident transfer names buffer " + number(transfer.buffer) +
+            (transfer.content != Content::Tensor &&
+             transfer.content != Content::State))
+          report.add("structure", "a resident transfer names buffer " +
+                                      number(transfer.buffer) +
                                       ", which does not hold its object");
   }
 
   void checkHomes() {
     for (const Home &home : plan.homes)
-      if (!sensible(home.offset) || !sensible(home.slotBytes) || home.slots < 1 ||
-          home.slots > plan.batch || home.object < 0 || home.use < -1)
-        report.add("structure", std::string("a home of ") + name(home.kind) +
-                                    " has an object, offset or size that cannot be");
+      if (!sensible(home.offset) || !sensible(home.slotBytes) ||
+          home.slots < 1 || home.slots > plan.batch || home.object < 0 ||
+          home.use < -1)
+        report.add("structure",
+                   std::string("a home of ") + name(home.kind) +
+                       " has an object, offset or size that cannot be");
   }
 
   bool contentExists(const Buffer &buffer) const {
@@ -279,7 +315,8 @@ private:
       return within(buffer.object, problem.tensors.size());
     case Content::Gradient:
       return within(buffer.object, problem.tensors.size()) &&
-             within(buffer.use, problem.tensors[buffer.object].gradientUses.size());
+             within(buffer.use,
+                    problem.tensors[buffer.object].gradientUses.size());
     case Content::Saved:
     case Content::Workspace:
       return within(buffer.object, problem.layers.size());
@@ -290,7 +327,7 @@ private:
     }
   }
 
-  //===--- counts ------------------------------------------------------------===//
+  //===--- counts ---===//
 
   void checkRuns() {
     std::vector<int> runs(plan.phases.size(), 0);
@@ -299,8 +336,9 @@ private:
         ++runs[event.phase];
     for (size_t p = 0; p < runs.size(); ++p)
       if (runs[p] != 1)
-        report.add("coverage", "phase " + number(static_cast<int64_t>(p)) + " is run " +
-                                   number(runs[p]) + " times, accepted is once");
+        report.add("coverage", "phase " + number(static_cast<int64_t>(p)) +
+                                   " is run " + number(runs[p]) +
+                                   " times, accepted is once");
   }
 
   void checkUpdates() {
@@ -314,7 +352,8 @@ private:
       if (updates[t].size() != expected) {
         report.add("update",
                    "tensor '" + tensor.name + "' is updated " +
-                       number(static_cast<int64_t>(updates[t].size())) + " times, accepted is " +
+                       number(static_cast<int64_t>(updates[t].size())) +
+                       " times, accepted is " +
                        number(static_cast<int64_t>(expected)),
                    updates[t].empty() ? -1 : updates[t].front(),
                    updates[t].size() < 2 ? -1 : updates[t].back());
@@ -322,8 +361,11 @@ private:
       }
       if (updates[t].empty() || tensor.updatePlace == UpdatePlace::Any)
         continue;
-      if (plan.events[updates[t][0]].onHost != (tensor.updatePlace == UpdatePlace::Host))
-        report.add("update", "tensor '" + tensor.name + "' is updated where it may not be",
+      if (plan.events[updates[t][0]].onHost !=
+          (tensor.updatePlace == UpdatePlace::Host))
+        report.add("update",
+                   "tensor '" + tensor.name +
+                       "' is updated where it may not be",
                    updates[t][0]);
     }
   }
@@ -343,7 +385,8 @@ private:
     case EventKind::StoreGradient:
       return problem.tensors[event.object].gradientBytes;
     default:
-      return problem.values[event.object].bytes(plan.phases[event.phase].microbatch);
+      return problem.values[event.object].bytes(
+          plan.phases[event.phase].microbatch);
     }
   }
 
@@ -352,187 +395,23 @@ private:
       const Event &event = plan.events[e];
       int64_t expected = isTransfer(event.kind) ? bytesOf(event) : 0;
       if (event.bytes != expected)
-        report.add("traffic", "event " + number(e) + " (" + name(event.kind) + ") moves " +
-                                  number(event.bytes) + " bytes, what it moves has " +
-                                  number(expected), e);
+        report.add("traffic",
+                   "event " + number(e) + " (" + name(event.kind) + ") moves " +
+                       number(event.bytes) + " bytes, what it moves has " +
+                       number(expected),
+                   e);
     }
     if (trafficOf(plan, problem) != plan.traffic)
-      report.add("traffic", "the plan's account of transferred bytes is not the sum of its transfers");
+      report.add("traffic", "the plan's account of transferred bytes is not "
+                            "the sum of its transfers");
   }
 };
 
 } // namespace
 
-void checkStructure(const Plan &plan, const Problem &problem, const Machine &machine,
-                    Report &report) {
+void checkStructure(const Plan &plan, const Problem &problem,
+                    const Machine &machine, Report &report) {
   Structure(plan, problem, machine, report).check();
-}
-
-//===----------------------------------------------------------------------===//
-// Memory
-//===----------------------------------------------------------------------===//
-
-namespace {
-
-int64_t bytesOf(const Buffer &buffer, const Problem &problem, const Plan &plan) {
-  int64_t u = plan.phases.empty() ? 1 : plan.phases[0].microbatch;
-  switch (buffer.content) {
-  case Content::Tensor:
-    return problem.tensors[buffer.object].bytes;
-  case Content::State:
-    return problem.tensors[buffer.object].stateBytes;
-  case Content::Gradient:
-    return problem.tensors[buffer.object].gradientBytes;
-  case Content::Saved:
-    return problem.cost(buffer.object, u).savedBytes;
-  case Content::Scalar:
-    return problem.scalars[buffer.object].bytes;
-  case Content::Workspace: {
-    const Event &event = plan.events[buffer.first.event];
-    const Cost &cost = problem.cost(buffer.object, u);
-    bool backward = event.kind == EventKind::Run &&
-                    plan.phases[event.phase].steps[buffer.first.step].kind == StepKind::Backward;
-    return backward ? cost.backwardWorkspace : cost.forwardWorkspace;
-  }
-  default:
-    return problem.values[buffer.object].bytes(u);
-  }
-}
-
-void checkBuffer(const Plan &plan, const Problem &problem, size_t b, Report &report) {
-  const Buffer &buffer = plan.buffers[b];
-  std::string what = "buffer " + std::to_string(b) + " (" + name(buffer.content) + " " +
-                     std::to_string(buffer.object) + ")";
-  if (buffer.slotBytes != bytesOf(buffer, problem, plan))
-    report.add("size", what + " has slots of " + number(buffer.slotBytes) +
-                           " bytes, what it holds has " + number(bytesOf(buffer, problem, plan)),
-               buffer.first.event);
-  if (buffer.offset < 0 || buffer.offset % bufferAlignment != 0 ||
-      (buffer.slots > 1 &&
-       (buffer.stride % bufferAlignment != 0 || buffer.stride < buffer.slotBytes)))
-    report.add("alignment", what + " has offset " + number(buffer.offset) + " and stride " +
-                                number(buffer.stride) + ", accepted are multiples of " +
-                                number(bufferAlignment), buffer.first.event);
-  const Event &tail = plan.events.back();
-  int tailStep = tail.kind == EventKind::Run
-                     ? static_cast<int>(plan.phases[tail.phase].steps.size()) - 1
-                     : 0;
-  Point end{static_cast<int>(plan.events.size()) - 1, tailStep};
-  if (buffer.persistent && !(buffer.first == Point{0, 0} && buffer.last == end))
-    report.add("persistent", what + " is persistent but not live throughout", buffer.first.event);
-}
-
-/// Live buffers are pairwise disjoint, so that a new one can only meet its
-/// neighbours by address.
-void checkOverlap(const Plan &plan, int device, Report &report) {
-  std::vector<int> byStart, byEnd;
-  for (int b = 0; b < static_cast<int>(plan.buffers.size()); ++b)
-    if (plan.buffers[b].device == device)
-      byStart.push_back(b);
-  byEnd = byStart;
-  std::sort(byStart.begin(), byStart.end(),
-            [&](int x, int y) { return plan.buffers[x].first < plan.buffers[y].first; });
-  std::sort(byEnd.begin(), byEnd.end(),
-            [&](int x, int y) { return plan.buffers[x].last < plan.buffers[y].last; });
-  std::map<int64_t, int> live; // by offset
-  size_t ended = 0;
-  auto clash = [&](int a, int b) {
-    const Buffer &x = plan.buffers[a], &y = plan.buffers[b];
-    if (x.offset < y.end() && y.offset < x.end())
-      report.add("overlap", "buffers " + std::to_string(a) + " (" + name(x.content) + " " +
-                                std::to_string(x.object) + ", [" + number(x.offset) + ", " +
-                                number(x.end()) + ")) and " + std::to_string(b) + " (" +
-                                name(y.content) + " " + std::to_string(y.object) + ", [" +
-                                number(y.offset) + ", " + number(y.end()) +
-                                ")) are live at the same time",
-                 x.first.event, y.first.event);
-  };
-  for (int b : byStart) {
-    const Buffer &buffer = plan.buffers[b];
-    for (; ended < byEnd.size() && plan.buffers[byEnd[ended]].last < buffer.first; ++ended) {
-      auto it = live.find(plan.buffers[byEnd[ended]].offset);
-      if (it != live.end() && it->second == byEnd[ended])
-        live.erase(it);
-    }
-    auto next = live.lower_bound(buffer.offset);
-    if (next != live.end())
-      clash(next->second, b);
-    if (next != live.begin())
-      clash(std::prev(next)->second, b);
-    live.emplace(buffer.offset, b);
-  }
-}
-
-bool homeFits(const Home &home, const Problem &problem, const Plan &plan) {
-  auto is = [&](size_t count, int64_t slots, auto bytes) {
-    return home.object >= 0 && static_cast<size_t>(home.object) < count && home.slots == slots &&
-           home.slotBytes == bytes();
-  };
-  int64_t u = plan.phases[0].microbatch;
-  auto tensor = [&]() -> const Tensor & { return problem.tensors[home.object]; };
-  switch (home.kind) {
-  case HomeKind::Tensor:
-    return is(problem.tensors.size(), 1, [&] { return tensor().bytes; });
-  case HomeKind::State:
-    return is(problem.tensors.size(), 1, [&] { return tensor().stateBytes; });
-  case HomeKind::Gradient:
-    return is(problem.tensors.size(), 1, [&] { return tensor().gradientBytes; });
-  case HomeKind::Scalar:
-    return is(problem.scalars.size(), 1, [&] { return problem.scalars[home.object].bytes; });
-  default:
-    return is(problem.values.size(), plan.batch / u,
-              [&] { return problem.values[home.object].bytes(u); });
-  }
-}
-
-void checkHost(const Plan &plan, const Problem &problem, const Machine &machine, Report &report) {
-  std::map<int64_t, int64_t> taken;
-  for (const Home &home : plan.homes) {
-    if (home.offset < 0 || home.offset % bufferAlignment != 0 || home.slots < 1 ||
-        home.slotBytes < 1)
-      report.add("host", std::string("the home of ") + name(home.kind) + " " +
-                             std::to_string(home.object) + " is at " + number(home.offset) +
-                             " with " + number(home.bytes()) + " bytes");
-    if (!homeFits(home, problem, plan))
-      report.add("size", std::string("the home of ") + name(home.kind) + " " +
-                             std::to_string(home.object) + " has " + std::to_string(home.slots) +
-                             " slots of " + number(home.slotBytes) +
-                             " bytes, which is not what it holds");
-    auto next = taken.lower_bound(home.offset);
-    bool clash = next != taken.end() && next->first < home.offset + home.bytes();
-    clash |= next != taken.begin() && std::prev(next)->second > home.offset;
-    if (clash)
-      report.add("host", std::string("the home of ") + name(home.kind) + " " +
-                             std::to_string(home.object) + " overlaps another");
-    taken[home.offset] = home.offset + home.bytes();
-    if (home.offset + home.bytes() > plan.hostBytes)
-      report.add("host", "a home ends at " + number(home.offset + home.bytes()) +
-                             ", beyond the host store of " + number(plan.hostBytes) + " bytes");
-  }
-  if (machine.hostBytes > 0 && plan.hostBytes > machine.hostBytes)
-    report.add("capacity", "the host store has " + number(plan.hostBytes) +
-                               " bytes, the machine " + number(machine.hostBytes));
-}
-
-} // namespace
-
-void checkMemory(const Plan &plan, const Problem &problem, const Machine &machine, Report &report) {
-  for (size_t b = 0; b < plan.buffers.size(); ++b)
-    checkBuffer(plan, problem, b, report);
-  std::vector<int64_t> peaks(machine.devices.size(), 0);
-  for (const Buffer &buffer : plan.buffers)
-    peaks[buffer.device] = std::max(peaks[buffer.device], buffer.end());
-  for (size_t d = 0; d < peaks.size(); ++d) {
-    if (peaks[d] > machine.devices[d].capacity)
-      report.add("capacity", "device " + std::to_string(d) + " needs " + number(peaks[d]) +
-                                 " bytes, it has " + number(machine.devices[d].capacity));
-    if (peaks[d] != (d < plan.peakBytes.size() ? plan.peakBytes[d] : 0))
-      report.add("peak", "the peak of device " + std::to_string(d) + " is " + number(peaks[d]) +
-                             " bytes, the plan says " +
-                             number(d < plan.peakBytes.size() ? plan.peakBytes[d] : 0));
-    checkOverlap(plan, static_cast<int>(d), report);
-  }
-  checkHost(plan, problem, machine, report);
 }
 
 } // namespace harmony::planner

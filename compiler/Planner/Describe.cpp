@@ -22,7 +22,8 @@ std::string bytesText(int64_t bytes) {
     ++unit;
   }
   char text[64];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", value,
+                units[unit]);
   return text;
 }
 
@@ -57,8 +58,10 @@ std::string packsText(const Plan &plan, const Problem &problem) {
       text += "  ... " + std::to_string(packs - 2 * shown) + " more\n";
     if (++pack > shown && pack <= packs - shown)
       continue;
-    text += std::string("  ") + name(phase.kind) + " layers " + std::to_string(phase.firstLayer) +
-            "-" + std::to_string(phase.lastLayer) + " (" + layersText(phase, problem) + ")";
+    text += std::string("  ") + name(phase.kind) + " layers " +
+            std::to_string(phase.firstLayer) + "-" +
+            std::to_string(phase.lastLayer) + " (" +
+            layersText(phase, problem) + ")";
     if (problem.training)
       text += phase.kind == PhaseKind::Turn ? ", forward and backward fused"
               : phase.keep                  ? ", activations kept"
@@ -73,16 +76,20 @@ std::string updatesText(const Plan &plan) {
   for (const Event &event : plan.events)
     if (event.kind == EventKind::Update)
       ++(event.onHost ? host : onDevice);
-  std::string order = plan.update == UpdateOrder::JustInTime ? "just in time" : "deferred";
+  std::string order =
+      plan.update == UpdateOrder::JustInTime ? "just in time" : "deferred";
   return order + ", " + std::to_string(onDevice) + " tensors on the device, " +
          std::to_string(host) + " on the host";
 }
 
 } // namespace
 
-std::string describe(const Planned &planned, const Problem &problem, const Machine &machine) {
+std::string describe(const Planned &planned, const Problem &problem,
+                     const Machine &machine) {
   const Plan &plan = planned.plan;
-  auto traffic = [&](Traffic kind) { return bytesText(plan.traffic[static_cast<int>(kind)]); };
+  auto traffic = [&](Traffic kind) {
+    return bytesText(plan.traffic[static_cast<int>(kind)]);
+  };
   int packs = 0;
   for (const Phase &phase : plan.phases)
     packs += phase.kind != PhaseKind::Backward;
@@ -91,8 +98,9 @@ std::string describe(const Planned &planned, const Problem &problem, const Machi
     resident += plan.buffers[transfer.buffer].bytes();
 
   std::string text = "plan of " + plan.problem + " on " + machine.name + "\n";
-  text += "batch " + std::to_string(plan.batch) + " as " + std::to_string(plan.batch / u) +
-          " microbatches of " + std::to_string(u) + ", " + std::to_string(packs) + " packs of " +
+  text += "batch " + std::to_string(plan.batch) + " as " +
+          std::to_string(plan.batch / u) + " microbatches of " +
+          std::to_string(u) + ", " + std::to_string(packs) + " packs of " +
           std::to_string(problem.layerCount()) + " layers\n";
   text += packsText(plan, problem);
   if (problem.training)
@@ -102,15 +110,17 @@ std::string describe(const Planned &planned, const Problem &problem, const Machi
   text += "an iteration: " + secondsText(plan.seconds) + " (compute " +
           secondsText(plan.computeSeconds) + ", bound " +
           secondsText(problem.computeBoundSeconds()) + ")\n";
-  text += "moves: " + traffic(Traffic::SwapIn) + " in, " + traffic(Traffic::SwapOut) + " out, " +
-          traffic(Traffic::Input) + " input, " + traffic(Traffic::Output) + " output\n";
+  text += "moves: " + traffic(Traffic::SwapIn) + " in, " +
+          traffic(Traffic::SwapOut) + " out, " + traffic(Traffic::Input) +
+          " input, " + traffic(Traffic::Output) + " output\n";
   for (size_t d = 0; d < plan.peakBytes.size(); ++d)
-    text += "device " + std::to_string(d) + ": peak " + bytesText(plan.peakBytes[d]) + " (" +
+    text += "device " + std::to_string(d) + ": peak " +
+            bytesText(plan.peakBytes[d]) + " (" +
             std::to_string(plan.peakBytes[d]) + " bytes) of " +
             bytesText(machine.devices[d].capacity) + "\n";
   text += "host store: " + bytesText(plan.hostBytes) + "\n";
-  text += "least device memory: " + std::to_string(planned.minDeviceBytes) + " bytes; bound " +
-          std::to_string(planned.boundBytes) + " (layer '" +
+  text += "least device memory: " + std::to_string(planned.minDeviceBytes) +
+          " bytes; bound " + std::to_string(planned.boundBytes) + " (layer '" +
           problem.layers[largestLayer(problem)].name + "')\n";
   return text;
 }

@@ -24,7 +24,8 @@ namespace {
 /// An object under way: every key must be read by somebody.
 class Reader {
 public:
-  Reader(const json &object, std::string path) : object(object), path(std::move(path)) {
+  Reader(const json &object, std::string path)
+      : object(object), path(std::move(path)) {
     if (!object.is_object())
       fail(this->path, object, "an object");
   }
@@ -36,7 +37,8 @@ public:
         std::string accepted;
         for (const std::string &name : known)
           accepted += (accepted.empty() ? "" : ", ") + name;
-        throw Error(path + ": unknown key '" + key + "', accepted are " + accepted);
+        throw Error(path + ": unknown key '" + key + "', accepted are " +
+                    accepted);
       }
   }
 
@@ -70,7 +72,8 @@ public:
       fail(at(key), value, "a string");
     return value.get<std::string>();
   }
-  template <typename T> T oneOf(const char *key, const std::vector<const char *> &names) {
+  template <typename T>
+  T oneOf(const char *key, const std::vector<const char *> &names) {
     std::string value = text(key);
     std::string accepted;
     for (size_t i = 0; i < names.size(); ++i) {
@@ -80,21 +83,24 @@ public:
     }
     throw Error(at(key) + " is '" + value + "', accepted are " + accepted);
   }
-  template <typename Visit> void list(const char *key, Visit visit) {
+  template <typename Visit>
+  void list(const char *key, Visit visit) {
     const json &value = get(key);
     if (!value.is_array())
       fail(at(key), value, "a list");
     for (size_t i = 0; i < value.size(); ++i)
       visit(value[i], at(key) + "[" + std::to_string(i) + "]");
   }
-  template <typename Visit> void objects(const char *key, Visit visit) {
+  template <typename Visit>
+  void objects(const char *key, Visit visit) {
     list(key, [&](const json &item, const std::string &where) {
       Reader reader(item, where);
       visit(reader);
       reader.done();
     });
   }
-  template <typename T> std::vector<T> numbers(const char *key) {
+  template <typename T>
+  std::vector<T> numbers(const char *key) {
     std::vector<T> result;
     list(key, [&](const json &item, const std::string &where) {
       if (!item.is_number_integer())
@@ -112,11 +118,12 @@ public:
   void schema(const char *name) {
     std::string found = text("schema");
     if (found != name)
-      throw Error(at("schema") + " is '" + found + "', accepted is '" + name + "'");
+      throw Error(at("schema") + " is '" + found + "', accepted is '" + name +
+                  "'");
     int64_t version = integer("version");
     if (version != schemaVersion)
-      throw Error(at("version") + " is " + std::to_string(version) + ", accepted is " +
-                  std::to_string(schemaVersion));
+      throw Error(at("version") + " is " + std::to_string(version) +
+                  ", accepted is " + std::to_string(schemaVersion));
   }
 
   std::string at(const std::string &key) const { return path + "." + key; }
@@ -134,7 +141,8 @@ private:
     return *it;
   }
 
-  [[noreturn]] static void fail(const std::string &where, const json &value, const char *accepted) {
+  [[noreturn]] static void fail(const std::string &where, const json &value,
+                                const char *accepted) {
     std::string found = value.dump();
     if (found.size() > 60)
       found = found.substr(0, 60) + "...";
@@ -145,27 +153,33 @@ private:
 const std::vector<const char *> updatePlaceNames = {"any", "host", "device"};
 const std::vector<const char *> scalarRoleNames = {"seed", "accumulator"};
 const std::vector<const char *> updateOrderNames = {"jit", "deferred"};
-const std::vector<const char *> stepKindNames = {"forward", "recompute", "backward"};
+const std::vector<const char *> stepKindNames = {"forward", "recompute",
+                                                 "backward"};
 
-template <typename T> std::vector<const char *> namesOf(int count) {
+template <typename T>
+std::vector<const char *> namesOf(int count) {
   std::vector<const char *> names;
   for (int i = 0; i < count; ++i)
     names.push_back(name(static_cast<T>(i)));
   return names;
 }
 
-template <typename T> const char *pick(const std::vector<const char *> &names, T value) {
+template <typename T>
+const char *pick(const std::vector<const char *> &names, T value) {
   return names[static_cast<size_t>(value)];
 }
 
-template <typename T, typename Write> json arrayOf(const std::vector<T> &items, Write write) {
+template <typename T, typename Write>
+json arrayOf(const std::vector<T> &items, Write write) {
   json array = json::array();
   for (const T &item : items)
     array.push_back(write(item));
   return array;
 }
 
-json header(const char *schema) { return {{"schema", schema}, {"version", schemaVersion}}; }
+json header(const char *schema) {
+  return {{"schema", schema}, {"version", schemaVersion}};
+}
 
 //===----------------------------------------------------------------------===//
 // Problem
@@ -188,10 +202,11 @@ json layerJson(const Layer &layer) {
           {"function", layer.function},
           {"tensors", arrayOf(layer.tensors,
                               [](const TensorUse &use) {
-                                return json{{"tensor", use.tensor},
-                                            {"gradient", use.gradient},
-                                            {"backwardReads", use.backwardReads},
-                                            {"forwardWrites", use.forwardWrites}};
+                                return json{
+                                    {"tensor", use.tensor},
+                                    {"gradient", use.gradient},
+                                    {"backwardReads", use.backwardReads},
+                                    {"forwardWrites", use.forwardWrites}};
                               })},
           {"inputs", arrayOf(layer.inputs,
                              [](const ValueUse &use) {
@@ -298,7 +313,8 @@ Problem problemFromJson(const json &document, const std::string &where) {
     tensor.trainable = item.boolean("trainable");
     tensor.gradientBytes = item.integer("gradientBytes");
     tensor.stateBytes = item.integer("stateBytes");
-    tensor.updatePlace = item.oneOf<UpdatePlace>("updatePlace", updatePlaceNames);
+    tensor.updatePlace =
+        item.oneOf<UpdatePlace>("updatePlace", updatePlaceNames);
     problem.tensors.push_back(std::move(tensor));
   });
   reader.objects("values", [&](Reader &item) {
@@ -414,13 +430,16 @@ json phaseJson(const Phase &phase) {
           {"microbatch", phase.microbatch},
           {"keep", phase.keep},
           {"steps", arrayOf(phase.steps, [](const Step &step) {
-             return json{{"layer", step.layer}, {"kind", pick(stepKindNames, step.kind)}};
+             return json{{"layer", step.layer},
+                         {"kind", pick(stepKindNames, step.kind)}};
            })}};
 }
 
 /// Members that say nothing are left out: an event has few of them.
 json eventJson(const Event &event) {
-  json out = {{"kind", name(event.kind)}, {"queue", event.queue}, {"device", event.device}};
+  json out = {{"kind", name(event.kind)},
+              {"queue", event.queue},
+              {"device", event.device}};
   if (event.object >= 0)
     out["object"] = event.object;
   if (event.use >= 0)
@@ -445,16 +464,16 @@ json eventJson(const Event &event) {
   return out;
 }
 
-json pointJson(const Point &point) { return json::array({point.event, point.step}); }
+json pointJson(const Point &point) {
+  return json::array({point.event, point.step});
+}
 
 json bufferJson(const Buffer &buffer) {
-  json out = {{"content", name(buffer.content)},
-              {"object", buffer.object},
-              {"device", buffer.device},
-              {"offset", buffer.offset},
-              {"slotBytes", buffer.slotBytes},
-              {"first", pointJson(buffer.first)},
-              {"last", pointJson(buffer.last)}};
+  json out = {
+      {"content", name(buffer.content)}, {"object", buffer.object},
+      {"device", buffer.device},         {"offset", buffer.offset},
+      {"slotBytes", buffer.slotBytes},   {"first", pointJson(buffer.first)},
+      {"last", pointJson(buffer.last)}};
   if (buffer.use >= 0)
     out["use"] = buffer.use;
   if (buffer.slots != 1) {
@@ -467,8 +486,12 @@ json bufferJson(const Buffer &buffer) {
 }
 
 json homeJson(const Home &home) {
-  return {{"kind", name(home.kind)},   {"object", home.object},       {"use", home.use},
-          {"offset", home.offset},     {"slotBytes", home.slotBytes}, {"slots", home.slots}};
+  return {{"kind", name(home.kind)},
+          {"object", home.object},
+          {"use", home.use},
+          {"offset", home.offset},
+          {"slotBytes", home.slotBytes},
+          {"slots", home.slots}};
 }
 
 json residentJson(const ResidentTransfer &transfer) {
@@ -485,8 +508,8 @@ void readPhase(Reader &reader, Phase &phase) {
   phase.lastLayer = reader.index("lastLayer");
   phase.microbatch = reader.integer("microbatch");
   if (phase.microbatch < 1)
-    throw Error(reader.at("microbatch") + " is " + std::to_string(phase.microbatch) +
-                ", accepted is 1 or more");
+    throw Error(reader.at("microbatch") + " is " +
+                std::to_string(phase.microbatch) + ", accepted is 1 or more");
   phase.keep = reader.boolean("keep");
   reader.objects("steps", [&](Reader &item) {
     Step step;
@@ -513,7 +536,8 @@ void readEvent(Reader &reader, Event &event) {
     Wait wait;
     wait.event = item.index("event");
     wait.lag = item.has("lag") ? item.index("lag") : Wait::whole;
-    wait.previousStep = item.has("previousStep") && item.boolean("previousStep");
+    wait.previousStep =
+        item.has("previousStep") && item.boolean("previousStep");
     event.waits.push_back(wait);
   });
 }
@@ -535,7 +559,8 @@ void readBuffer(Reader &reader, Buffer &buffer) {
   buffer.offset = reader.integer("offset");
   buffer.slotBytes = reader.integer("slotBytes");
   buffer.slots = reader.has("slots") ? reader.integer("slots") : 1;
-  buffer.stride = reader.has("stride") ? reader.integer("stride") : buffer.slotBytes;
+  buffer.stride =
+      reader.has("stride") ? reader.integer("stride") : buffer.slotBytes;
   buffer.first = readPoint(reader, "first");
   buffer.last = readPoint(reader, "last");
   buffer.persistent = reader.has("persistent") && reader.boolean("persistent");
@@ -558,7 +583,9 @@ json toJson(const Plan &plan) {
   out["batch"] = plan.batch;
   out["update"] = pick(updateOrderNames, plan.update);
   out["queues"] = arrayOf(plan.queues, [](const Queue &queue) {
-    return json{{"kind", name(queue.kind)}, {"device", queue.device}, {"lane", queue.lane}};
+    return json{{"kind", name(queue.kind)},
+                {"device", queue.device},
+                {"lane", queue.lane}};
   });
   out["phases"] = arrayOf(plan.phases, phaseJson);
   out["events"] = arrayOf(plan.events, eventJson);
@@ -615,7 +642,8 @@ Plan planFromJson(const json &document, const std::string &where) {
     plan.homes.push_back(home);
   });
   reader.objects("load", [&](Reader &item) { readResident(item, plan.load); });
-  reader.objects("store", [&](Reader &item) { readResident(item, plan.store); });
+  reader.objects("store",
+                 [&](Reader &item) { readResident(item, plan.store); });
   plan.peakBytes = reader.numbers<int64_t>("peakBytes");
   plan.hostBytes = reader.integer("hostBytes");
   Reader traffic = reader.child("traffic");
@@ -643,7 +671,9 @@ json parseJson(const std::string &text, const std::string &where) {
 json summaryJson(const Planned &planned, const Problem &problem) {
   const Plan &plan = planned.plan;
   return {{"iteration_s", plan.seconds},
-          {"samples_per_s", plan.seconds > 0 ? static_cast<double>(plan.batch) / plan.seconds : 0},
+          {"samples_per_s", plan.seconds > 0
+                                ? static_cast<double>(plan.batch) / plan.seconds
+                                : 0},
           {"compute_bound_s", problem.computeBoundSeconds()},
           {"training_state_bytes", problem.trainingStateBytes()},
           {"min_device_bytes", planned.minDeviceBytes},

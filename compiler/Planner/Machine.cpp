@@ -21,32 +21,40 @@ const Link &Machine::link(int from, int to) const {
   for (const Link &link : links)
     if (link.from == from && link.to == to)
       return link;
-  throw Error("machine '" + name + "' has no link from " + endpoint(from) + " to " + endpoint(to));
+  throw Error("machine '" + name + "' has no link from " + endpoint(from) +
+              " to " + endpoint(to));
 }
 
 void Machine::check() const {
   int count = static_cast<int>(devices.size());
   if (count == 0)
-    throw Error("machine '" + name + "' has no device, accepted is at least one");
+    throw Error("machine '" + name +
+                "' has no device, accepted is at least one");
   for (int d = 0; d < count; ++d)
     if (devices[d].capacity <= 0)
-      throw Error("machine '" + name + "': capacity of device " + std::to_string(d) + " is " +
-                  std::to_string(devices[d].capacity) + ", accepted is 1 or more");
+      throw Error("machine '" + name + "': capacity of device " +
+                  std::to_string(d) + " is " +
+                  std::to_string(devices[d].capacity) +
+                  ", accepted is 1 or more");
   for (const Link &link : links) {
     for (int end : {link.from, link.to})
       if (end < hostEndpoint || end >= count)
-        throw Error("machine '" + name + "': link end is " + std::to_string(end) +
-                    ", accepted range is [-1, " + std::to_string(count - 1) + "]");
+        throw Error("machine '" + name + "': link end is " +
+                    std::to_string(end) + ", accepted range is [-1, " +
+                    std::to_string(count - 1) + "]");
     if (link.from == link.to)
-      throw Error("machine '" + name + "': link from " + endpoint(link.from) + " to itself");
+      throw Error("machine '" + name + "': link from " + endpoint(link.from) +
+                  " to itself");
     if (!(link.bytesPerSecond > 0) || !(link.latencySeconds >= 0))
-      throw Error("machine '" + name + "': link from " + endpoint(link.from) + " to " +
-                  endpoint(link.to) + " has bandwidth " + std::to_string(link.bytesPerSecond) +
-                  " and latency " + std::to_string(link.latencySeconds) +
+      throw Error("machine '" + name + "': link from " + endpoint(link.from) +
+                  " to " + endpoint(link.to) + " has bandwidth " +
+                  std::to_string(link.bytesPerSecond) + " and latency " +
+                  std::to_string(link.latencySeconds) +
                   ", accepted is more than 0, and 0 or more");
   }
   if (hostBytes < 0)
-    throw Error("machine '" + name + "': hostBytes is " + std::to_string(hostBytes) +
+    throw Error("machine '" + name + "': hostBytes is " +
+                std::to_string(hostBytes) +
                 ", accepted is 0 (no limit) or more");
   for (int d = 0; d < count; ++d) {
     link(hostEndpoint, d);
@@ -60,8 +68,10 @@ Machine Machine::uniform(const std::string &name, int count, int64_t capacity,
   machine.name = name;
   for (int d = 0; d < count; ++d) {
     machine.devices.push_back({"device" + std::to_string(d), capacity, 0, 0});
-    machine.links.push_back({hostEndpoint, d, linkBytesPerSecond, linkLatencySeconds});
-    machine.links.push_back({d, hostEndpoint, linkBytesPerSecond, linkLatencySeconds});
+    machine.links.push_back(
+        {hostEndpoint, d, linkBytesPerSecond, linkLatencySeconds});
+    machine.links.push_back(
+        {d, hostEndpoint, linkBytesPerSecond, linkLatencySeconds});
   }
   return machine;
 }

@@ -21,9 +21,10 @@ inline constexpr int hostEndpoint = -1;
 
 struct Device {
   std::string name;
-  int64_t capacity = 0;           ///< bytes of the arena
-  double flopsPerSecond = 0;      ///< for the cost model; the planner reads layer costs
-  double bytesPerSecond = 0;      ///< of the device's memory; likewise
+  int64_t capacity = 0; ///< bytes of the arena
+  double flopsPerSecond =
+      0; ///< for the cost model; the planner reads layer costs
+  double bytesPerSecond = 0; ///< of the device's memory; likewise
 };
 
 /// A directed link. Transfers that are under way on it share its bandwidth.
@@ -39,8 +40,8 @@ struct Machine {
   std::vector<Link> links;
   int64_t hostBytes = 0; ///< of the host store; 0: not limited
 
-  /// Throws Error: no device, a link to nowhere, a bandwidth that is not positive,
-  /// a device without a link from or to the host.
+  /// Throws Error: no device, a link to nowhere, a bandwidth that is not
+  /// positive, a device without a link from or to the host.
   void check() const;
   /// The link between two endpoints; Error if there is none.
   const Link &link(int from, int to) const;

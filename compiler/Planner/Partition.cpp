@@ -21,7 +21,8 @@ std::vector<int> evenPartition(int layers, int size) {
 }
 
 /// Packs that are filled up to `limit`, one layer at least in each.
-static std::vector<int> filled(const std::vector<double> &weights, double limit) {
+static std::vector<int> filled(const std::vector<double> &weights,
+                               double limit) {
   std::vector<int> ends;
   double sum = 0;
   for (int l = 0; l < static_cast<int>(weights.size()); ++l) {
@@ -35,7 +36,8 @@ static std::vector<int> filled(const std::vector<double> &weights, double limit)
   return ends;
 }
 
-std::vector<int> balancedPartition(const std::vector<double> &weights, int packs) {
+std::vector<int> balancedPartition(const std::vector<double> &weights,
+                                   int packs) {
   double high = std::accumulate(weights.begin(), weights.end(), 0.0);
   double low = *std::max_element(weights.begin(), weights.end());
   std::vector<int> best = filled(weights, high);
@@ -52,7 +54,8 @@ std::vector<int> balancedPartition(const std::vector<double> &weights, int packs
   return best;
 }
 
-std::vector<std::vector<int>> candidatePartitions(const Problem &problem, int64_t microbatch) {
+std::vector<std::vector<int>> candidatePartitions(const Problem &problem,
+                                                  int64_t microbatch) {
   int layers = problem.layerCount();
   std::vector<double> bytes(layers), seconds(layers);
   for (int l = 0; l < layers; ++l) {
@@ -68,7 +71,8 @@ std::vector<std::vector<int>> candidatePartitions(const Problem &problem, int64_
                   (problem.values[v].differentiable ? 2.0 : 1.0);
   }
   std::vector<std::vector<int>> result;
-  for (int packs = 1;; packs = std::min(layers, packs < 4 ? packs + 1 : packs * 3 / 2)) {
+  for (int packs = 1;;
+       packs = std::min(layers, packs < 4 ? packs + 1 : packs * 3 / 2)) {
     for (const std::vector<double> *weights : {&bytes, &seconds}) {
       std::vector<int> ends = balancedPartition(*weights, packs);
       if (std::find(result.begin(), result.end(), ends) == result.end())

@@ -12,16 +12,19 @@
 
 namespace harmony::planner {
 
-/// Packs of `size` layers, the last one perhaps smaller: the last layer of each.
+/// Packs of `size` layers, the last one perhaps smaller: the last layer of
+/// each.
 std::vector<int> evenPartition(int layers, int size);
 
-/// At most `packs` packs whose heaviest is as light as possible (bisection on its
-/// weight, greedy filling).
-std::vector<int> balancedPartition(const std::vector<double> &weights, int packs);
+/// At most `packs` packs whose heaviest is as light as possible (bisection on
+/// its weight, greedy filling).
+std::vector<int> balancedPartition(const std::vector<double> &weights,
+                                   int packs);
 
 /// Partitions worth trying at a microbatch size, by ascending number of packs,
 /// balanced by what a pack needs of memory and by its time, without repetition.
-std::vector<std::vector<int>> candidatePartitions(const Problem &problem, int64_t microbatch);
+std::vector<std::vector<int>> candidatePartitions(const Problem &problem,
+                                                  int64_t microbatch);
 
 } // namespace harmony::planner
 

@@ -9,10 +9,12 @@
 
 namespace harmony::planner {
 
-const Buffer *Plan::find(Content content, int object, int use, int device, Point at) const {
+const Buffer *Plan::find(Content content, int object, int use, int device,
+                         Point at) const {
   for (const Buffer &buffer : buffers)
-    if (buffer.content == content && buffer.object == object && buffer.use == use &&
-        buffer.device == device && buffer.first <= at && at <= buffer.last)
+    if (buffer.content == content && buffer.object == object &&
+        buffer.use == use && buffer.device == device && buffer.first <= at &&
+        at <= buffer.last)
       return &buffer;
   return nullptr;
 }
@@ -54,13 +56,17 @@ Timelines timelines(const Plan &plan) {
   return result;
 }
 
-TimelineWait timelineWait(const Plan &plan, const Timelines &timelines, const Wait &wait) {
+TimelineWait timelineWait(const Plan &plan, const Timelines &timelines,
+                          const Wait &wait) {
   const Event &awaited = plan.events[wait.event];
   const Signals &signals = timelines.signals[wait.event];
   int64_t before = wait.previousStep ? timelines.period[awaited.queue] : 0;
   if (wait.lag == Wait::whole)
-    return {awaited.queue, signals.start + (awaited.trips - 1) * signals.stride + 1 - before, 0};
-  return {awaited.queue, signals.start + 1 - wait.lag * signals.stride - before, signals.stride};
+    return {awaited.queue,
+            signals.start + (awaited.trips - 1) * signals.stride + 1 - before,
+            0};
+  return {awaited.queue, signals.start + 1 - wait.lag * signals.stride - before,
+          signals.stride};
 }
 
 bool isTransfer(EventKind kind) {
@@ -95,9 +101,11 @@ Traffic trafficOf(const Event &event, const Problem &problem) {
   case EventKind::StoreScalar:
     return Traffic::Output;
   case EventKind::LoadValue:
-    return problem.values[event.object].isInput() ? Traffic::Input : Traffic::SwapIn;
+    return problem.values[event.object].isInput() ? Traffic::Input
+                                                  : Traffic::SwapIn;
   case EventKind::StoreValue:
-    return problem.values[event.object].output ? Traffic::Output : Traffic::SwapOut;
+    return problem.values[event.object].output ? Traffic::Output
+                                               : Traffic::SwapOut;
   case EventKind::LoadTensor:
   case EventKind::LoadState:
   case EventKind::LoadGradient:
@@ -108,26 +116,31 @@ Traffic trafficOf(const Event &event, const Problem &problem) {
   }
 }
 
-std::array<int64_t, trafficCount> trafficOf(const Plan &plan, const Problem &problem) {
+std::array<int64_t, trafficCount> trafficOf(const Plan &plan,
+                                            const Problem &problem) {
   std::array<int64_t, trafficCount> traffic{};
   for (const Event &event : plan.events)
     if (isTransfer(event.kind))
-      traffic[static_cast<int>(trafficOf(event, problem))] += event.bytes * event.trips;
+      traffic[static_cast<int>(trafficOf(event, problem))] +=
+          event.bytes * event.trips;
   return traffic;
 }
 
-std::vector<Transfer> requiredTransfers(const Plan &plan, const Problem &problem) {
+std::vector<Transfer> requiredTransfers(const Plan &plan,
+                                        const Problem &problem) {
   std::vector<Transfer> transfers;
   for (int e = 0; e < static_cast<int>(plan.events.size()); ++e) {
     const Event &event = plan.events[e];
     if (isTransfer(event.kind))
-      transfers.push_back({e, event.kind, event.object, event.use, event.phase, event.device,
-                           event.bytes * event.trips, trafficOf(event, problem)});
+      transfers.push_back({e, event.kind, event.object, event.use, event.phase,
+                           event.device, event.bytes * event.trips,
+                           trafficOf(event, problem)});
   }
   return transfers;
 }
 
-std::vector<LayerMicrobatch> layerMicrobatches(const Plan &plan, const Problem &problem) {
+std::vector<LayerMicrobatch> layerMicrobatches(const Plan &plan,
+                                               const Problem &problem) {
   std::vector<LayerMicrobatch> sizes(problem.layers.size());
   for (const Phase &phase : plan.phases)
     for (int l = phase.firstLayer; l <= phase.lastLayer; ++l) {
@@ -140,10 +153,23 @@ std::vector<LayerMicrobatch> layerMicrobatches(const Plan &plan, const Problem &
 }
 
 const char *name(EventKind kind) {
-  static const char *const names[] = {
-      "Prologue",      "LoadScalar",   "ZeroScalar", "StoreScalar", "LoadTensor", "StoreTensor",
-      "LoadState",     "StoreState",   "ZeroGradient", "StoreGradient", "LoadGradient", "Update",
-      "Run",           "LoadValue",    "StoreValue", "LoadValueGradient", "StoreValueGradient"};
+  static const char *const names[] = {"Prologue",
+                                      "LoadScalar",
+                                      "ZeroScalar",
+                                      "StoreScalar",
+                                      "LoadTensor",
+                                      "StoreTensor",
+                                      "LoadState",
+                                      "StoreState",
+                                      "ZeroGradient",
+                                      "StoreGradient",
+                                      "LoadGradient",
+                                      "Update",
+                                      "Run",
+                                      "LoadValue",
+                                      "StoreValue",
+                                      "LoadValueGradient",
+                                      "StoreValueGradient"};
   return names[static_cast<int>(kind)];
 }
 
@@ -158,18 +184,21 @@ const char *name(QueueKind kind) {
 }
 
 const char *name(Content content) {
-  static const char *const names[] = {"tensor",          "state", "gradient",  "value", "valueGradient",
-                                      "recomputedValue", "saved", "workspace", "scalar"};
+  static const char *const names[] = {
+      "tensor",          "state", "gradient",  "value", "valueGradient",
+      "recomputedValue", "saved", "workspace", "scalar"};
   return names[static_cast<int>(content)];
 }
 
 const char *name(HomeKind kind) {
-  static const char *const names[] = {"tensor", "state", "gradient", "value", "valueGradient", "scalar"};
+  static const char *const names[] = {"tensor", "state",         "gradient",
+                                      "value",  "valueGradient", "scalar"};
   return names[static_cast<int>(kind)];
 }
 
 const char *name(Traffic traffic) {
-  static const char *const names[] = {"swapIn", "swapOut", "peer", "input", "output"};
+  static const char *const names[] = {"swapIn", "swapOut", "peer", "input",
+                                      "output"};
   return names[static_cast<int>(traffic)];
 }
 
@@ -198,8 +227,9 @@ std::string describe(const Plan &plan, const Problem &problem, int index) {
   }
   if (event.phase >= 0 && event.phase < static_cast<int>(plan.phases.size())) {
     const Phase &phase = plan.phases[event.phase];
-    text += std::string(", phase ") + std::to_string(event.phase) + " = " + name(phase.kind) + "[" +
-            std::to_string(phase.firstLayer) + ".." + std::to_string(phase.lastLayer) + "]";
+    text += std::string(", phase ") + std::to_string(event.phase) + " = " +
+            name(phase.kind) + "[" + std::to_string(phase.firstLayer) + ".." +
+            std::to_string(phase.lastLayer) + "]";
   }
   return text + ")";
 }

@@ -10,11 +10,13 @@
 // a compiler needs is here: nothing has to be decided again downstream.
 //
 // Order. Every queue executes its events in the order of `events`. The value
-// transfers of a phase and its Run are its group: adjacent in `events` (LoadValue
+// transfers of a phase and its Run are its group: adjacent in `events`
+// (LoadValue
 // ... Run StoreValue...), each a loop over the microbatches. Those of one group
-// that share a queue are one loop there, iteration by iteration: see queueLoops.
-// Beyond queue order only waits order anything. Execution is free of deadlock
-// because every wait points backward in the order (group, iteration, event).
+// that share a queue are one loop there, iteration by iteration: see
+// queueLoops. Beyond queue order only waits order anything. Execution is free
+// of deadlock because every wait points backward in the order (group,
+// iteration, event).
 //
 // Addresses. At most one buffer that holds a given thing is live at a (event,
 // step), so that an operand is found by find(). Buffers whose live ranges
@@ -66,17 +68,17 @@ struct Phase {
   PhaseKind kind = PhaseKind::Forward;
   int firstLayer = 0, lastLayer = 0;
   int64_t microbatch = 0; ///< u; trips = D / u
-  /// F and B of one pack agree: saved blocks and inner values stay on the device
-  /// from F to B instead of being recomputed. False for T.
+  /// F and B of one pack agree: saved blocks and inner values stay on the
+  /// device from F to B instead of being recomputed. False for T.
   bool keep = false;
   std::vector<Step> steps; ///< of one microbatch, in order
 };
 
 enum class QueueKind { Compute, In, Out, Host };
 
-/// Lane 0 of In and Out carries tensors, states and gradients, lane 1 values and
-/// scalars, so that a large tensor does not hold up the next microbatch; both
-/// share the link.
+/// Lane 0 of In and Out carries tensors, states and gradients, lane 1 values
+/// and scalars, so that a large tensor does not hold up the next microbatch;
+/// both share the link.
 struct Queue {
   QueueKind kind = QueueKind::Compute;
   int device = 0; ///< hostEndpoint for Host
@@ -84,31 +86,32 @@ struct Queue {
 };
 
 enum class EventKind {
-  Prologue,           ///< host: computes the seeds from the batch
-  LoadScalar,         ///< in: a seed
-  ZeroScalar,         ///< compute: an accumulator
-  StoreScalar,        ///< out: an accumulator
-  LoadTensor,         ///< in
-  StoreTensor,        ///< out
-  LoadState,          ///< in: optimizer state
-  StoreState,         ///< out
-  ZeroGradient,       ///< compute: of (tensor, use)
-  StoreGradient,      ///< out, to the landing buffer of (tensor, use)
-  LoadGradient,       ///< in, from it
-  Update,             ///< host or compute queue: consumes all uses' gradients
-  Run,                ///< compute: the steps of `phase`, for each microbatch
-  LoadValue,          ///< in, loop: a value (stash or batch input) for `phase`
-  StoreValue,         ///< out, loop: to its stash, or an output to its place
-  LoadValueGradient,  ///< in, loop
-  StoreValueGradient  ///< out, loop
+  Prologue,          ///< host: computes the seeds from the batch
+  LoadScalar,        ///< in: a seed
+  ZeroScalar,        ///< compute: an accumulator
+  StoreScalar,       ///< out: an accumulator
+  LoadTensor,        ///< in
+  StoreTensor,       ///< out
+  LoadState,         ///< in: optimizer state
+  StoreState,        ///< out
+  ZeroGradient,      ///< compute: of (tensor, use)
+  StoreGradient,     ///< out, to the landing buffer of (tensor, use)
+  LoadGradient,      ///< in, from it
+  Update,            ///< host or compute queue: consumes all uses' gradients
+  Run,               ///< compute: the steps of `phase`, for each microbatch
+  LoadValue,         ///< in, loop: a value (stash or batch input) for `phase`
+  StoreValue,        ///< out, loop: to its stash, or an output to its place
+  LoadValueGradient, ///< in, loop
+  StoreValueGradient ///< out, loop
 };
 
 struct Wait {
   static constexpr int whole = -1;
   int event = 0;
-  /// `whole`: before the first iteration, for all of `event`. Otherwise iteration
-  /// i waits for iteration i - lag of `event` (same trip count), and not at all
-  /// when i < lag. A lag > 0 may name a later event of the same phase group.
+  /// `whole`: before the first iteration, for all of `event`. Otherwise
+  /// iteration i waits for iteration i - lag of `event` (same trip count), and
+  /// not at all when i < lag. A lag > 0 may name a later event of the same
+  /// phase group.
   int lag = whole;
   /// The event of the execution before (always whole); satisfied in the first.
   bool previousStep = false;
@@ -130,11 +133,11 @@ struct Event {
 enum class Content {
   Tensor,
   State,
-  Gradient,        ///< (tensor, use)
+  Gradient, ///< (tensor, use)
   Value,
   ValueGradient,
-  RecomputedValue, ///< a value made again inside a B phase; operands of that phase
-                   ///< produced in it are found here, not under Value
+  RecomputedValue, ///< a value made again inside a B phase; operands of that
+                   ///< phase produced in it are found here, not under Value
   Saved,           ///< of layer `object`
   Workspace,       ///< of layer `object`, one step
   Scalar
@@ -144,9 +147,13 @@ enum class Content {
 struct Point {
   int event = 0;
   int step = 0;
-  bool operator<(const Point &o) const { return event != o.event ? event < o.event : step < o.step; }
+  bool operator<(const Point &o) const {
+    return event != o.event ? event < o.event : step < o.step;
+  }
   bool operator<=(const Point &o) const { return !(o < *this); }
-  bool operator==(const Point &o) const { return event == o.event && step == o.step; }
+  bool operator==(const Point &o) const {
+    return event == o.event && step == o.step;
+  }
 };
 
 struct Buffer {
@@ -155,15 +162,19 @@ struct Buffer {
   int use = -1;    ///< gradient use
   int device = 0;
   int64_t offset = 0;
-  int64_t slotBytes = 0; ///< of one microbatch, or of the whole where slots is 1
-  int64_t stride = 0;    ///< between slots; a multiple of bufferAlignment if slots > 1
-  int64_t slots = 1;     ///< microbatch i lies in slot i % slots
-  Point first, last;     ///< live range, inclusive
+  int64_t slotBytes =
+      0; ///< of one microbatch, or of the whole where slots is 1
+  int64_t stride =
+      0; ///< between slots; a multiple of bufferAlignment if slots > 1
+  int64_t slots = 1;       ///< microbatch i lies in slot i % slots
+  Point first, last;       ///< live range, inclusive
   bool persistent = false; ///< live throughout and across executions
 
   int64_t bytes() const { return (slots - 1) * stride + slotBytes; }
   int64_t end() const { return offset + bytes(); }
-  int64_t address(int64_t iteration) const { return offset + iteration % slots * stride; }
+  int64_t address(int64_t iteration) const {
+    return offset + iteration % slots * stride;
+  }
 };
 
 enum class HomeKind { Tensor, State, Gradient, Value, ValueGradient, Scalar };
@@ -208,17 +219,19 @@ struct Plan {
   std::vector<Event> events;
   std::vector<Buffer> buffers;
   std::vector<Home> homes;
-  std::vector<ResidentTransfer> load;  ///< before the first execution
-  std::vector<ResidentTransfer> store; ///< what `load` brought and executions changed
+  std::vector<ResidentTransfer> load; ///< before the first execution
+  std::vector<ResidentTransfer>
+      store; ///< what `load` brought and executions changed
 
   std::vector<int64_t> peakBytes; ///< of each device: highest end address
   int64_t hostBytes = 0;          ///< of the host store
   std::array<int64_t, trafficCount> traffic{}; ///< bytes of one execution
-  double seconds = 0;             ///< of one execution in steady state, simulated
-  double computeSeconds = 0;      ///< of which the busiest compute queue computes
+  double seconds = 0;        ///< of one execution in steady state, simulated
+  double computeSeconds = 0; ///< of which the busiest compute queue computes
 
   /// The buffer that holds something at a point, or null.
-  const Buffer *find(Content content, int object, int use, int device, Point at) const;
+  const Buffer *find(Content content, int object, int use, int device,
+                     Point at) const;
   const Home *findHome(HomeKind kind, int object, int use = -1) const;
 
   /// Replays two executions, with nothing but queue order and waits ordering
@@ -231,8 +244,8 @@ struct Plan {
 /// Every rule that verify() can name.
 extern const std::vector<std::string> verifyRules;
 
-/// What a queue executes next: `trips` times its events, in order. Events that are
-/// no loop stand alone, with one trip.
+/// What a queue executes next: `trips` times its events, in order. Events that
+/// are no loop stand alone, with one trip.
 struct QueueLoop {
   std::vector<int> events;
   int64_t trips = 1;
@@ -240,9 +253,9 @@ struct QueueLoop {
 /// By queue, in execution order.
 std::vector<std::vector<QueueLoop>> queueLoops(const Plan &plan);
 
-/// Every iteration of every event advances its queue's timeline by one. Where the
-/// signals of an event lie: iteration i of the n-th execution (from 0) is done when
-/// the timeline reaches n * period + start + i * stride + 1.
+/// Every iteration of every event advances its queue's timeline by one. Where
+/// the signals of an event lie: iteration i of the n-th execution (from 0) is
+/// done when the timeline reaches n * period + start + i * stride + 1.
 struct Signals {
   int64_t start = 0, stride = 1;
 };
@@ -252,24 +265,26 @@ struct Timelines {
 };
 Timelines timelines(const Plan &plan);
 
-/// A wait as a queue executes it: in iteration i of the n-th execution, until the
-/// timeline of `queue` reaches n * period + base + i * perIteration. For i < lag
-/// this asks for events that precede the awaited one on its queue, which is more
-/// than the plan needs but never a deadlock.
+/// A wait as a queue executes it: in iteration i of the n-th execution, until
+/// the timeline of `queue` reaches n * period + base + i * perIteration. For i
+/// < lag this asks for events that precede the awaited one on its queue, which
+/// is more than the plan needs but never a deadlock.
 struct TimelineWait {
   int queue = 0;
   int64_t base = 0, perIteration = 0;
 };
-TimelineWait timelineWait(const Plan &plan, const Timelines &timelines, const Wait &wait);
+TimelineWait timelineWait(const Plan &plan, const Timelines &timelines,
+                          const Wait &wait);
 
 bool isTransfer(EventKind kind);
 /// What the bytes of a transfer count as.
 Traffic trafficOf(const Event &event, const Problem &problem);
 /// Bytes by class that one execution moves.
-std::array<int64_t, trafficCount> trafficOf(const Plan &plan, const Problem &problem);
+std::array<int64_t, trafficCount> trafficOf(const Plan &plan,
+                                            const Problem &problem);
 
-/// A transfer that the plan needs, in issue order. The schedule pass first swaps
-/// around every pack, then elides what this list does not hold.
+/// A transfer that the plan needs, in issue order. The schedule pass first
+/// swaps around every pack, then elides what this list does not hold.
 struct Transfer {
   int event = 0;
   EventKind kind = EventKind::LoadTensor;
@@ -277,14 +292,16 @@ struct Transfer {
   int64_t bytes = 0; ///< over all iterations
   Traffic traffic = Traffic::SwapIn;
 };
-std::vector<Transfer> requiredTransfers(const Plan &plan, const Problem &problem);
+std::vector<Transfer> requiredTransfers(const Plan &plan,
+                                        const Problem &problem);
 
 /// The microbatch size of each layer's forward and backward, in layer order:
 /// what a numerics key lists.
 struct LayerMicrobatch {
   int64_t forward = 0, backward = 0;
 };
-std::vector<LayerMicrobatch> layerMicrobatches(const Plan &plan, const Problem &problem);
+std::vector<LayerMicrobatch> layerMicrobatches(const Plan &plan,
+                                               const Problem &problem);
 
 const char *name(EventKind kind);
 const char *name(PhaseKind kind);

@@ -17,20 +17,24 @@ namespace {
 
 std::string quoted(const std::string &name) { return "'" + name + "'"; }
 
-void checkIndex(int index, size_t count, const std::string &what, const std::string &layer) {
+void checkIndex(int index, size_t count, const std::string &what,
+                const std::string &layer) {
   if (index < 0 || static_cast<size_t>(index) >= count)
-    throw Error("layer " + quoted(layer) + ": " + what + " index is " + std::to_string(index) +
-                ", accepted range is [0, " + std::to_string(static_cast<int64_t>(count) - 1) + "]");
+    throw Error("layer " + quoted(layer) + ": " + what + " index is " +
+                std::to_string(index) + ", accepted range is [0, " +
+                std::to_string(static_cast<int64_t>(count) - 1) + "]");
 }
 
 void checkNotNegative(int64_t bytes, const std::string &what) {
   if (bytes < 0)
-    throw Error(what + " is " + std::to_string(bytes) + ", accepted is 0 or more");
+    throw Error(what + " is " + std::to_string(bytes) +
+                ", accepted is 0 or more");
 }
 
 void checkSeconds(double seconds, const std::string &what) {
   if (!(seconds >= 0 && seconds < std::numeric_limits<double>::infinity()))
-    throw Error(what + " is " + std::to_string(seconds) + ", accepted is 0 or more, finite");
+    throw Error(what + " is " + std::to_string(seconds) +
+                ", accepted is 0 or more, finite");
 }
 
 } // namespace
@@ -49,14 +53,15 @@ void Problem::link() {
       const TensorUse &use = layer.tensors[position];
       checkIndex(use.tensor, tensors.size(), "tensor", layer.name);
       if (use.gradient)
-        tensors[use.tensor].gradientUses.push_back({l, static_cast<int>(position)});
+        tensors[use.tensor].gradientUses.push_back(
+            {l, static_cast<int>(position)});
     }
     for (const ValueUse &use : layer.inputs) {
       checkIndex(use.value, values.size(), "input value", layer.name);
       Value &value = values[use.value];
       if (!value.consumers.empty() && value.consumers.back() == l)
-        throw Error("layer " + quoted(layer.name) + " lists input value " + quoted(value.name) +
-                    " twice, accepted is once");
+        throw Error("layer " + quoted(layer.name) + " lists input value " +
+                    quoted(value.name) + " twice, accepted is once");
       value.consumers.push_back(l);
     }
     for (int output : layer.outputs) {
@@ -64,8 +69,8 @@ void Problem::link() {
       Value &value = values[output];
       if (value.producer >= 0)
         throw Error("value " + quoted(value.name) + " is produced by layers " +
-                    quoted(layers[value.producer].name) + " and " + quoted(layer.name) +
-                    ", accepted is one producer");
+                    quoted(layers[value.producer].name) + " and " +
+                    quoted(layer.name) + ", accepted is one producer");
       value.producer = l;
     }
   }
@@ -73,17 +78,21 @@ void Problem::link() {
 
 static void checkMicrobatches(const Problem &problem) {
   if (problem.batch < 1)
-    throw Error("batch is " + std::to_string(problem.batch) + ", accepted is 1 or more");
+    throw Error("batch is " + std::to_string(problem.batch) +
+                ", accepted is 1 or more");
   if (problem.microbatches.empty())
-    throw Error("microbatches is empty, accepted is at least one divisor of the batch");
+    throw Error(
+        "microbatches is empty, accepted is at least one divisor of the batch");
   int64_t before = 0;
   for (int64_t u : problem.microbatches) {
     if (u <= before || problem.batch % u != 0)
-      throw Error("microbatch is " + std::to_string(u) + ", accepted are ascending divisors of " +
+      throw Error("microbatch is " + std::to_string(u) +
+                  ", accepted are ascending divisors of " +
                   std::to_string(problem.batch));
     if (!problem.splittable && u != problem.batch)
       throw Error("microbatch is " + std::to_string(u) + ", accepted is " +
-                  std::to_string(problem.batch) + " alone: the batch cannot be split");
+                  std::to_string(problem.batch) +
+                  " alone: the batch cannot be split");
     before = u;
   }
 }
@@ -92,7 +101,8 @@ static void checkTensorsAndValues(const Problem &problem) {
   for (const Tensor &tensor : problem.tensors) {
     std::string what = "tensor " + quoted(tensor.name);
     if (tensor.bytes <= 0)
-      throw Error(what + ": bytes is " + std::to_string(tensor.bytes) + ", accepted is 1 or more");
+      throw Error(what + ": bytes is " + std::to_string(tensor.bytes) +
+                  ", accepted is 1 or more");
     checkNotNegative(tensor.gradientBytes, what + ": gradientBytes");
     checkNotNegative(tensor.stateBytes, what + ": stateBytes");
     if (!tensor.trainable && !tensor.gradientUses.empty())
@@ -100,9 +110,12 @@ static void checkTensorsAndValues(const Problem &problem) {
                   quoted(problem.layers[tensor.gradientUses[0].layer].name) +
                   " has a gradient of it");
     if (!tensor.gradientUses.empty() && tensor.gradientBytes == 0)
-      throw Error(what + ": gradientBytes is 0, accepted is 1 or more where a gradient is used");
+      throw Error(what + ": gradientBytes is 0, accepted is 1 or more where a "
+                         "gradient is used");
     if (!problem.training && !tensor.gradientUses.empty())
-      throw Error(what + " has gradient uses, accepted is none in a forward-only program");
+      throw Error(
+          what +
+          " has gradient uses, accepted is none in a forward-only program");
   }
   for (int v = 0; v < static_cast<int>(problem.values.size()); ++v) {
     const Value &value = problem.values[v];
@@ -117,13 +130,20 @@ static void checkTensorsAndValues(const Problem &problem) {
                   ", which is not after its producer " +
                   quoted(problem.layers[value.producer].name));
     if (value.isInput() && value.differentiable)
-      throw Error(what + " is a batch input and differentiable, accepted is one of the two");
+      throw Error(
+          what +
+          " is a batch input and differentiable, accepted is one of the two");
     if (value.isInput() && value.output)
-      throw Error(what + " is a batch input and an output, accepted is one of the two");
+      throw Error(
+          what + " is a batch input and an output, accepted is one of the two");
     if (value.differentiable && !problem.training)
-      throw Error(what + " is differentiable, accepted is false in a forward-only program");
+      throw Error(
+          what +
+          " is differentiable, accepted is false in a forward-only program");
     if (value.differentiable && problem.contributions(v) == 0)
-      throw Error(what + " is differentiable but no consumer contributes to its gradient");
+      throw Error(
+          what +
+          " is differentiable but no consumer contributes to its gradient");
   }
 }
 
@@ -135,11 +155,14 @@ static void checkLayers(const Problem &problem) {
     loss |= layer.isLoss;
     for (const ValueUse &use : layer.inputs)
       if (use.gradient && !problem.values[use.value].differentiable)
-        throw Error("layer " + quoted(layer.name) + " contributes to the gradient of value " +
-                    quoted(problem.values[use.value].name) + ", which is not differentiable");
+        throw Error("layer " + quoted(layer.name) +
+                    " contributes to the gradient of value " +
+                    quoted(problem.values[use.value].name) +
+                    ", which is not differentiable");
   }
   if (problem.training && !loss)
-    throw Error("no layer is the loss, accepted is at least one in a training program");
+    throw Error(
+        "no layer is the loss, accepted is at least one in a training program");
 }
 
 static void checkFunctions(const Problem &problem) {
@@ -148,13 +171,14 @@ static void checkFunctions(const Problem &problem) {
     if (function.costs.size() != problem.microbatches.size())
       throw Error(what + " has " + std::to_string(function.costs.size()) +
                   " costs, accepted is one for each of the " +
-                  std::to_string(problem.microbatches.size()) + " microbatches");
+                  std::to_string(problem.microbatches.size()) +
+                  " microbatches");
     for (size_t i = 0; i < function.costs.size(); ++i) {
       const Cost &cost = function.costs[i];
       if (cost.microbatch != problem.microbatches[i])
-        throw Error(what + ": cost " + std::to_string(i) + " is for microbatch " +
-                    std::to_string(cost.microbatch) + ", accepted is " +
-                    std::to_string(problem.microbatches[i]));
+        throw Error(what + ": cost " + std::to_string(i) +
+                    " is for microbatch " + std::to_string(cost.microbatch) +
+                    ", accepted is " + std::to_string(problem.microbatches[i]));
       checkSeconds(cost.forwardSeconds, what + ": forwardSeconds");
       checkSeconds(cost.backwardSeconds, what + ": backwardSeconds");
       checkNotNegative(cost.savedBytes, what + ": savedBytes");
@@ -171,8 +195,8 @@ void Problem::check() const {
   checkFunctions(*this);
   for (const Scalar &scalar : scalars)
     if (scalar.bytes <= 0)
-      throw Error("scalar " + quoted(scalar.name) + ": bytes is " + std::to_string(scalar.bytes) +
-                  ", accepted is 1 or more");
+      throw Error("scalar " + quoted(scalar.name) + ": bytes is " +
+                  std::to_string(scalar.bytes) + ", accepted is 1 or more");
   for (const UpdateCost *cost : {&hostUpdate, &deviceUpdate}) {
     checkSeconds(cost->perByte, "update cost per byte");
     checkSeconds(cost->perTensor, "update cost per tensor");
@@ -183,8 +207,8 @@ const Cost &Problem::cost(int layer, int64_t microbatch) const {
   for (const Cost &cost : functions[layers[layer].function].costs)
     if (cost.microbatch == microbatch)
       return cost;
-  throw Error("layer " + quoted(layers[layer].name) + " has no cost for microbatch " +
-              std::to_string(microbatch));
+  throw Error("layer " + quoted(layers[layer].name) +
+              " has no cost for microbatch " + std::to_string(microbatch));
 }
 
 int64_t Problem::trainingStateBytes() const {
@@ -192,7 +216,8 @@ int64_t Problem::trainingStateBytes() const {
   for (const Tensor &tensor : tensors)
     if (tensor.trainable)
       total += tensor.bytes + tensor.stateBytes +
-               tensor.gradientBytes * static_cast<int64_t>(tensor.gradientUses.size());
+               tensor.gradientBytes *
+                   static_cast<int64_t>(tensor.gradientUses.size());
   return total;
 }
 
@@ -222,12 +247,14 @@ static int64_t layerBytes(const Problem &problem, int l) {
   int64_t u = problem.microbatches.front();
   const Layer &layer = problem.layers[l];
   const Cost &cost = problem.cost(l, u);
-  int64_t tensors = 0, gradients = 0, in = 0, out = 0, gradientsIn = 0, gradientsOut = 0;
+  int64_t tensors = 0, gradients = 0, in = 0, out = 0, gradientsIn = 0,
+          gradientsOut = 0;
   for (size_t i = 0; i < layer.tensors.size(); ++i) {
     const TensorUse &use = layer.tensors[i];
     const Tensor &tensor = problem.tensors[use.tensor];
-    bool repeated = std::any_of(layer.tensors.begin(), layer.tensors.begin() + static_cast<long>(i),
-                                [&](const TensorUse &o) { return o.tensor == use.tensor; });
+    bool repeated = std::any_of(
+        layer.tensors.begin(), layer.tensors.begin() + static_cast<long>(i),
+        [&](const TensorUse &o) { return o.tensor == use.tensor; });
     tensors += repeated ? 0 : tensor.bytes;
     gradients += use.gradient ? tensor.gradientBytes : 0;
   }
@@ -237,11 +264,13 @@ static int64_t layerBytes(const Problem &problem, int l) {
   }
   for (int v : layer.outputs) {
     out += problem.values[v].bytes(u);
-    gradientsOut += problem.values[v].differentiable ? problem.values[v].bytes(u) : 0;
+    gradientsOut +=
+        problem.values[v].differentiable ? problem.values[v].bytes(u) : 0;
   }
-  int64_t forward = tensors + in + out + cost.savedBytes + cost.forwardWorkspace;
-  int64_t backward = tensors + gradients + in + gradientsIn + gradientsOut + cost.savedBytes +
-                     cost.backwardWorkspace;
+  int64_t forward =
+      tensors + in + out + cost.savedBytes + cost.forwardWorkspace;
+  int64_t backward = tensors + gradients + in + gradientsIn + gradientsOut +
+                     cost.savedBytes + cost.backwardWorkspace;
   return problem.training ? std::max(forward, backward) : forward;
 }
 

@@ -36,8 +36,8 @@ struct GradientUse {
   int position = 0; ///< in Layer::tensors
 };
 
-/// A variable: parameter, frozen parameter, buffer or constant that layers read.
-/// Tied weights are one tensor read by several layers.
+/// A variable: parameter, frozen parameter, buffer or constant that layers
+/// read. Tied weights are one tensor read by several layers.
 struct Tensor {
   std::string name;
   int64_t bytes = 0;
@@ -77,8 +77,8 @@ struct Value {
 struct Cost {
   int64_t microbatch = 0;
   double forwardSeconds = 0;
-  double backwardSeconds = 0;   ///< without recomputing the forward
-  int64_t savedBytes = 0;       ///< what backward needs besides inputs and tensors
+  double backwardSeconds = 0; ///< without recomputing the forward
+  int64_t savedBytes = 0; ///< what backward needs besides inputs and tensors
   int64_t forwardWorkspace = 0; ///< transient, beside operands and saved block
   int64_t backwardWorkspace = 0;
 };
@@ -86,15 +86,17 @@ struct Cost {
 /// A layer function; equal layers share one.
 struct Function {
   std::string name;
-  std::vector<Cost> costs; ///< one for each of Problem::microbatches, in that order
+  std::vector<Cost>
+      costs; ///< one for each of Problem::microbatches, in that order
 };
 
 struct TensorUse {
   int tensor = 0;
-  bool gradient = false;      ///< backward accumulates into a gradient of this use
+  bool gradient = false; ///< backward accumulates into a gradient of this use
   bool backwardReads = false; ///< backward reads the tensor's value
-  bool forwardWrites = false; ///< forward updates the tensor in place, once a
-                              ///< microbatch (running statistics); recomputing does not
+  bool forwardWrites =
+      false; ///< forward updates the tensor in place, once a
+             ///< microbatch (running statistics); recomputing does not
 };
 
 struct ValueUse {
@@ -114,7 +116,8 @@ struct Layer {
 
 /// A few bytes that stay on every device throughout. Seeds are computed on the
 /// host by the prologue (from the whole batch) and copied in before the step;
-/// accumulators are zeroed before the first layer and copied out after the last.
+/// accumulators are zeroed before the first layer and copied out after the
+/// last.
 enum class ScalarRole { Seed, Accumulator };
 struct Scalar {
   std::string name;
@@ -126,13 +129,15 @@ struct Scalar {
 struct UpdateCost {
   double perTensor = 0;
   double perByte = 0;
-  double seconds(int64_t bytes) const { return perTensor + perByte * static_cast<double>(bytes); }
+  double seconds(int64_t bytes) const {
+    return perTensor + perByte * static_cast<double>(bytes);
+  }
 };
 
 struct Problem {
   std::string name;
-  bool training = true; ///< false: forward phases alone, nothing is updated
-  int64_t batch = 1;    ///< D, samples of one execution
+  bool training = true;   ///< false: forward phases alone, nothing is updated
+  int64_t batch = 1;      ///< D, samples of one execution
   bool splittable = true; ///< false: the only microbatch is the whole batch
   std::vector<int64_t> microbatches; ///< candidates, ascending divisors of D
   std::vector<Tensor> tensors;
@@ -142,23 +147,24 @@ struct Problem {
   std::vector<Scalar> scalars;
   UpdateCost hostUpdate, deviceUpdate;
 
-  /// Derives producers, consumers and gradient uses from `layers`. Call once the
-  /// layers stand, and again when they change. Throws Error on an index that is
-  /// out of range or a value with two producers.
+  /// Derives producers, consumers and gradient uses from `layers`. Call once
+  /// the layers stand, and again when they change. Throws Error on an index
+  /// that is out of range or a value with two producers.
   void link();
 
   /// Throws Error unless the problem is one that can be planned: see the
   /// comments on the members. Calls nothing; link() must have been called.
   void check() const;
 
-  const Cost &cost(int layer, int64_t microbatch) const; ///< Error if not a candidate
+  const Cost &cost(int layer,
+                   int64_t microbatch) const; ///< Error if not a candidate
   int layerCount() const { return static_cast<int>(layers.size()); }
   /// Parameters + one gradient per use + optimizer state, each once.
   int64_t trainingStateBytes() const;
   /// How many consumers contribute to the gradient of `value`.
   int contributions(int value) const;
-  /// Seconds of all forward and backward functions over D, at the microbatch that
-  /// makes them least: no recomputation, no transfer.
+  /// Seconds of all forward and backward functions over D, at the microbatch
+  /// that makes them least: no recomputation, no transfer.
   double computeBoundSeconds() const;
 };
 

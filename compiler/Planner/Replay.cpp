@@ -5,89 +5,22 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/Planner/Replay.h"
+#include "compiler/Planner/ReplayOrder.h"
 
 #include <algorithm>
-#include <map>
 #include <unordered_map>
 
 namespace harmony::planner {
 
 namespace {
 
-constexpr int executions = 2;
-
-/// What bytes hold. Equal contents are the same numbers.
-struct Held {
-  enum Kind { Nothing, Tensor, State, Gradient, Value, ValueGradient, Saved, Scalar } kind = Nothing;
-  int object = -1;
-  int use = -1;
-  int execution = 0;  ///< that made it; tensors and states: 0
-  int64_t iteration = 0; ///< of the phase that made it
-  int64_t count = 0;  ///< version of a tensor; microbatches or contributions added
-
-  bool operator==(const Held &o) const {
-    return kind == o.kind && object == o.object && use == o.use && execution == o.execution &&
-           iteration == o.iteration && count == o.count;
-  }
-  bool operator!=(const Held &o) const { return !(*this == o); }
-};
-
-/// Position of an instance in the order of its queue, from 1.
-struct Stamp {
-  int queue = -1;
-  int64_t sequence = 0;
-  int event = -1;
-  int execution = 0;
-};
-
-/// One address space: what each byte holds, who wrote it and who has read it since.
-class Space {
-public:
-  struct Segment {
-    Held held;
-    Stamp writer;
-    std::vector<Stamp> readers; ///< the last of each queue
-  };
-
-  template <typename Visit> void visit(int64_t begin, int64_t end, Visit visit) {
-    split(begin);
-    split(end);
-    for (auto it = segments.find(begin); it != segments.end() && it->first < end; ++it)
-      visit(it->second);
-  }
-
-  void write(int64_t begin, int64_t end, const Held &held, const Stamp &by) {
-    split(begin);
-    split(end);
-    auto first = segments.find(begin);
-    segments.erase(std::next(first), segments.lower_bound(end));
-    first->second = {held, by, {}};
-  }
-
-private:
-  std::map<int64_t, Segment> segments{{0, {}}};
-
-  void split(int64_t at) {
-    auto it = std::prev(segments.upper_bound(at));
-    if (it->first != at)
-      segments.emplace_hint(std::next(it), at, it->second);
-  }
-};
-
-class Replayer {
+class Replayer : ReplayOrder {
 public:
   Replayer(const Plan &plan, const Problem &problem, Report &report)
-      : plan(plan), problem(problem), report(report), queueCount(plan.queues.size()),
-        queues(queueCount), starts(plan.events.size(), 0), strides(plan.events.size(), 1), completed(plan.events.size(), 0),
-        clocks(queueCount), spaces(1) {
-    std::vector<std::vector<QueueLoop>> loops = queueLoops(plan);
-    for (size_t q = 0; q < queueCount; ++q)
-      addLoops(queues[q], std::move(loops[q]));
-    for (size_t q = 0; q < queueCount; ++q)
-      clocks[q].reserve(static_cast<size_t>(queues[q].period) * executions);
+      : ReplayOrder(plan, problem, report), spaces(1) {
     for (const Buffer &buffer : plan.buffers)
-      spaces.resize(std::max(spaces.size(), static_cast<size_t>(buffer.device) + 2));
+      spaces.resize(
+          std::max(spaces.size(), static_cast<size_t>(buffer.device) + 2));
     tensorVersion.assign(problem.tensors.size(), 0);
     for (const Layer &layer : problem.layers)
       lossLayers += layer.isLoss;
@@ -97,109 +30,47 @@ public:
     if (!indexBuffers() || !indexHomes())
       return;
     placeInitial();
-    while (!report.full()) {
-      bool moved = false, left = false;
-      for (size_t q = 0; q < queueCount && !report.full(); ++q) {
-        while (!report.full() && queues[q].left() && ready(queues[q])) {
-          step(static_cast<int>(q));
-          moved = true;
-        }
-        left |= queues[q].left();
-      }
-      if (!left)
-        break;
-      if (!moved) {
-        reportDeadlock();
-        return;
-      }
-    }
-    if (!report.full())
+    runAll();
+    if (report.violations().empty())
       checkFinal();
   }
 
 private:
-  struct QueueState {
-    std::vector<QueueLoop> loops;
-    int64_t period = 0;
-    size_t at = 0, member = 0; ///< in loops, in its events
-    int execution = 0;
-    int64_t iteration = 0;
-    int64_t sequence = 0;
-
-    bool left() const { return execution < executions && !loops.empty(); }
-    int event() const { return loops[at].events[member]; }
-    void next() {
-      ++sequence;
-      if (++member < loops[at].events.size())
-        return;
-      member = 0;
-      if (++iteration < loops[at].trips)
-        return;
-      iteration = 0;
-      if (++at < loops.size())
-        return;
-      at = 0;
-      ++execution;
-    }
-  };
-
-  void addLoops(QueueState &queue, std::vector<QueueLoop> loops) {
-    for (const QueueLoop &loop : loops) {
-      int64_t size = static_cast<int64_t>(loop.events.size());
-      for (int64_t member = 0; member < size; ++member) {
-        starts[loop.events[member]] = queue.period + member;
-        strides[loop.events[member]] = size;
-      }
-      queue.period += size * loop.trips;
-    }
-    queue.loops = std::move(loops);
-  }
-  using Clock = std::vector<int64_t>; ///< by queue: instances known to be over
-
-  const Plan &plan;
-  const Problem &problem;
-  Report &report;
-  size_t queueCount;
-  std::vector<QueueState> queues;
-  std::vector<int64_t> starts, strides; ///< of an event's instances on its queue
-  std::vector<int64_t> completed;
-  std::vector<std::vector<Clock>> clocks; ///< of the end of each instance, by queue
-  std::vector<Space> spaces;              ///< 0: host store; 1 + d: device d
+  std::vector<Space> spaces; ///< 0: host store; 1 + d: device d
   std::unordered_map<int64_t, std::vector<int>> bufferIndex;
   std::unordered_map<int64_t, int> homeIndex;
   std::vector<int64_t> tensorVersion;
   int64_t lossLayers = 0;
 
-  // The instance under way.
-  Clock clock;
-  Stamp self;
-  int execution = 0;
-  int64_t iteration = 0;
-
-  std::string text(int event) const { return describe(plan, problem, event); }
-
-  //===--- look-up -----------------------------------------------------------===//
+  //===--- look-up ---===//
 
   static int64_t key(int kind, int object, int use, int device) {
-    return (((static_cast<int64_t>(kind) << 24 | static_cast<int64_t>(object)) << 14) |
-            (use + 1)) << 8 | device;
+    return (((static_cast<int64_t>(kind) << 24 | static_cast<int64_t>(object))
+             << 14) |
+            (use + 1))
+               << 8 |
+           device;
   }
 
   bool indexBuffers() {
     for (int b = 0; b < static_cast<int>(plan.buffers.size()); ++b) {
       const Buffer &buffer = plan.buffers[b];
-      bufferIndex[key(static_cast<int>(buffer.content), buffer.object, buffer.use, buffer.device)]
+      bufferIndex[key(static_cast<int>(buffer.content), buffer.object,
+                      buffer.use, buffer.device)]
           .push_back(b);
     }
     for (auto &[k, list] : bufferIndex) {
-      std::sort(list.begin(), list.end(),
-                [&](int x, int y) { return plan.buffers[x].first < plan.buffers[y].first; });
+      std::sort(list.begin(), list.end(), [&](int x, int y) {
+        return plan.buffers[x].first < plan.buffers[y].first;
+      });
       for (size_t i = 1; i < list.size(); ++i)
         if (plan.buffers[list[i]].first <= plan.buffers[list[i - 1]].last)
-          report.add("live-range", "buffers " + std::to_string(list[i - 1]) + " and " +
-                                       std::to_string(list[i]) +
-                                       " hold the same thing at the same time",
-                     plan.buffers[list[i - 1]].first.event, plan.buffers[list[i]].first.event);
+          report.add("live-range",
+                     "buffers " + std::to_string(list[i - 1]) + " and " +
+                         std::to_string(list[i]) +
+                         " hold the same thing at the same time",
+                     plan.buffers[list[i - 1]].first.event,
+                     plan.buffers[list[i]].first.event);
     }
     return !report.full();
   }
@@ -207,8 +78,13 @@ private:
   bool indexHomes() {
     for (int h = 0; h < static_cast<int>(plan.homes.size()); ++h) {
       const Home &home = plan.homes[h];
-      if (!homeIndex.emplace(key(static_cast<int>(home.kind), home.object, home.use, 0), h).second)
-        report.add("host", std::string("there are two homes of ") + name(home.kind) + " " +
+      if (!homeIndex
+               .emplace(
+                   key(static_cast<int>(home.kind), home.object, home.use, 0),
+                   h)
+               .second)
+        report.add("host", std::string("there are two homes of ") +
+                               name(home.kind) + " " +
                                std::to_string(home.object));
     }
     return !report.full();
@@ -217,14 +93,18 @@ private:
   const Buffer *buffer(Content content, int object, int use, int stepIndex) {
     int device = plan.events[self.event].device;
     Point at{self.event, stepIndex};
-    auto it = bufferIndex.find(key(static_cast<int>(content), object, use, device));
+    auto it =
+        bufferIndex.find(key(static_cast<int>(content), object, use, device));
     if (it != bufferIndex.end())
       for (int b : it->second)
         if (plan.buffers[b].first <= at && at <= plan.buffers[b].last)
           return &plan.buffers[b];
-    report.add("live-range", text(self.event) + " uses " + name(content) + " " +
-                                 std::to_string(object) + ", of which no buffer is live at step " +
-                                 std::to_string(stepIndex), self.event);
+    report.add("live-range",
+               text(self.event) + " uses " + name(content) + " " +
+                   std::to_string(object) +
+                   ", of which no buffer is live at step " +
+                   std::to_string(stepIndex),
+               self.event);
     return nullptr;
   }
 
@@ -232,86 +112,14 @@ private:
     auto it = homeIndex.find(key(static_cast<int>(kind), object, use, 0));
     if (it != homeIndex.end())
       return &plan.homes[it->second];
-    report.add("host", text(self.event) + " uses the home of " + name(kind) + " " +
-                           std::to_string(object) + ", which is not there", self.event);
+    report.add("host",
+               text(self.event) + " uses the home of " + name(kind) + " " +
+                   std::to_string(object) + ", which is not there",
+               self.event);
     return nullptr;
   }
 
-  //===--- order -------------------------------------------------------------===//
-
-  bool ready(const QueueState &queue) const {
-    const Event &event = plan.events[queue.event()];
-    for (const Wait &wait : event.waits) {
-      int64_t needed = iterationsNeeded(wait, queue);
-      if (needed > 0 && completed[wait.event] < needed)
-        return false;
-    }
-    return true;
-  }
-
-  /// Iterations of the awaited event, over all executions; 0: none.
-  int64_t iterationsNeeded(const Wait &wait, const QueueState &queue) const {
-    int64_t round = queue.execution - (wait.previousStep ? 1 : 0);
-    int64_t trips = plan.events[wait.event].trips;
-    if (round < 0)
-      return 0;
-    if (wait.lag == Wait::whole)
-      return (round + 1) * trips;
-    return queue.iteration < wait.lag ? 0 : round * trips + queue.iteration - wait.lag + 1;
-  }
-
-  /// The clock at the start of a queue's next instance.
-  Clock startClock(int q) const {
-    const QueueState &queue = queues[q];
-    Clock start = queue.sequence > 0 ? clocks[q][static_cast<size_t>(queue.sequence) - 1]
-                                     : Clock(queueCount, 0);
-    for (const Wait &wait : plan.events[queue.event()].waits) {
-      int64_t needed = iterationsNeeded(wait, queue);
-      if (needed == 0)
-        continue;
-      int64_t trips = plan.events[wait.event].trips;
-      int other = plan.events[wait.event].queue;
-      int64_t sequence = (needed - 1) / trips * queues[other].period + starts[wait.event] +
-                         (needed - 1) % trips * strides[wait.event] + 1;
-      const Clock &end = clocks[other][static_cast<size_t>(sequence) - 1];
-      for (size_t i = 0; i < queueCount; ++i)
-        start[i] = std::max(start[i], end[i]);
-    }
-    return start;
-  }
-
-  void step(int q) {
-    QueueState &queue = queues[q];
-    clock = startClock(q);
-    self = {q, queue.sequence + 1, queue.event(), queue.execution};
-    execution = queue.execution;
-    iteration = queue.iteration;
-    clock[q] = self.sequence;
-    execute(plan.events[self.event]);
-    clocks[q].push_back(clock);
-    ++completed[self.event];
-    queue.next();
-  }
-
-  bool ordered(const Stamp &before) const {
-    return before.queue < 0 || clock[before.queue] >= before.sequence;
-  }
-
-  void reportDeadlock() {
-    for (const QueueState &queue : queues) {
-      if (!queue.left())
-        continue;
-      int e = queue.event();
-      for (const Wait &wait : plan.events[e].waits)
-        if (completed[wait.event] < iterationsNeeded(wait, queue)) {
-          report.add("deadlock", text(e) + " waits for " + text(wait.event) + ", which never comes",
-                     e, wait.event);
-          return;
-        }
-    }
-  }
-
-  //===--- accesses ----------------------------------------------------------===//
+  //===--- accesses ---===//
 
   struct Bytes {
     int space = -1;
@@ -334,44 +142,53 @@ private:
   }
 
   static const char *kindName(const Held &held) {
-    static const char *const names[] = {"nothing known", "tensor", "state", "gradient", "value",
-                                        "value gradient", "saved block", "scalar"};
+    static const char *const names[] = {
+        "nothing known", "tensor",         "state",       "gradient",
+        "value",         "value gradient", "saved block", "scalar"};
     return names[held.kind];
   }
   static std::string print(const Held &held) {
     if (held.kind == Held::Nothing)
       return kindName(held);
     return std::string(kindName(held)) + " " + std::to_string(held.object) +
-           (held.use >= 0 ? " use " + std::to_string(held.use) : "") + " (execution " +
-           std::to_string(held.execution) + ", microbatch " + std::to_string(held.iteration) +
-           ", count " + std::to_string(held.count) + ")";
+           (held.use >= 0 ? " use " + std::to_string(held.use) : "") +
+           " (execution " + std::to_string(held.execution) + ", microbatch " +
+           std::to_string(held.iteration) + ", count " +
+           std::to_string(held.count) + ")";
   }
 
-  /// What the bytes hold, after checking that the access is ordered after what it
-  /// reads. Nothing if they hold different things.
+  /// What the bytes hold, after checking that the access is ordered after what
+  /// it reads. Nothing if they hold different things.
   Held load(Bytes bytes, const char *rule) {
     Held held;
     if (!bytes)
       return held;
     bool first = true;
-    spaces[bytes.space].visit(bytes.begin, bytes.end, [&](Space::Segment &segment) {
-      if (!ordered(segment.writer))
-        report.add("read-order", text(self.event) + " reads what " + text(segment.writer.event) +
-                                     " writes, but does not wait for it (" +
-                                     print(segment.held) + ")",
-                   segment.writer.event, self.event);
-      if (segment.held.kind != Held::Nothing && !inLiveRange(bytes.buffer, segment.writer))
-        report.add(rule, text(self.event) + " reads what " + text(segment.writer.event) +
-                             " wrote before the live range of the buffer began",
-                   segment.writer.event, self.event);
-      if (!first && segment.held != held)
-        report.add(rule, text(self.event) + " reads bytes that hold in part " + print(held) +
-                             " and in part " + print(segment.held),
-                   segment.writer.event, self.event);
-      held = segment.held;
-      first = false;
-      noteReader(segment);
-    });
+    spaces[bytes.space].visit(
+        bytes.begin, bytes.end, [&](Space::Segment &segment) {
+          if (!ordered(segment.writer))
+            report.add("read-order",
+                       text(self.event) + " reads what " +
+                           text(segment.writer.event) +
+                           " writes, but does not wait for it (" +
+                           print(segment.held) + ")",
+                       segment.writer.event, self.event);
+          if (segment.held.kind != Held::Nothing &&
+              !inLiveRange(bytes.buffer, segment.writer))
+            report.add(rule,
+                       text(self.event) + " reads what " +
+                           text(segment.writer.event) +
+                           " wrote before the live range of the buffer began",
+                       segment.writer.event, self.event);
+          if (!first && segment.held != held)
+            report.add(rule,
+                       text(self.event) + " reads bytes that hold in part " +
+                           print(held) + " and in part " + print(segment.held),
+                       segment.writer.event, self.event);
+          held = segment.held;
+          first = false;
+          noteReader(segment);
+        });
     return held;
   }
 
@@ -398,58 +215,77 @@ private:
     if (held == expected)
       return;
     int writer = -1;
-    spaces[bytes.space].visit(bytes.begin, bytes.end,
-                              [&](Space::Segment &segment) { writer = segment.writer.event; });
-    report.add(rule, text(self.event) + " needs " + print(expected) + " in iteration " +
-                         std::to_string(iteration) + " and finds " + print(held) +
-                         (writer >= 0 ? ", written by " + text(writer) : ""),
+    spaces[bytes.space].visit(
+        bytes.begin, bytes.end,
+        [&](Space::Segment &segment) { writer = segment.writer.event; });
+    report.add(rule,
+               text(self.event) + " needs " + print(expected) +
+                   " in iteration " + std::to_string(iteration) +
+                   " and finds " + print(held) +
+                   (writer >= 0 ? ", written by " + text(writer) : ""),
                writer, self.event);
   }
 
   void store(Bytes bytes, const Held &held) {
     if (!bytes)
       return;
-    spaces[bytes.space].visit(bytes.begin, bytes.end, [&](Space::Segment &segment) {
-      if (!ordered(segment.writer))
-        report.add("write-order", text(self.event) + " overwrites what " +
-                                      text(segment.writer.event) + " writes, but does not wait for it",
-                   segment.writer.event, self.event);
-      for (const Stamp &reader : segment.readers)
-        if (!ordered(reader))
-          report.add("write-order", text(self.event) + " overwrites what " + text(reader.event) +
-                                        " reads, but does not wait for it (" +
-                                        print(segment.held) + ")",
-                     reader.event, self.event);
-    });
+    spaces[bytes.space].visit(
+        bytes.begin, bytes.end, [&](Space::Segment &segment) {
+          if (!ordered(segment.writer))
+            report.add("write-order",
+                       text(self.event) + " overwrites what " +
+                           text(segment.writer.event) +
+                           " writes, but does not wait for it",
+                       segment.writer.event, self.event);
+          for (const Stamp &reader : segment.readers)
+            if (!ordered(reader))
+              report.add("write-order",
+                         text(self.event) + " overwrites what " +
+                             text(reader.event) +
+                             " reads, but does not wait for it (" +
+                             print(segment.held) + ")",
+                         reader.event, self.event);
+        });
     spaces[bytes.space].write(bytes.begin, bytes.end, held, self);
   }
 
-  void copy(Bytes from, Bytes to, Held::Kind kind, int object, int use, int64_t slot) {
+  void copy(Bytes from, Bytes to, Held::Kind kind, int object, int use,
+            int64_t slot) {
     if (!from || !to)
       return;
     Held held = load(from, "source");
     bool looped = kind == Held::Value || kind == Held::ValueGradient;
     if (held.kind != kind || held.object != object || held.use != use ||
         (looped && held.iteration != slot))
-      report.add("source", text(self.event) + " finds " + print(held) + " at its source in iteration " +
-                               std::to_string(iteration), self.event);
+      report.add("source",
+                 text(self.event) + " finds " + print(held) +
+                     " at its source in iteration " + std::to_string(iteration),
+                 self.event);
     store(to, held);
   }
 
-  //===--- events ------------------------------------------------------------===//
+  //===--- events ---===//
 
-  Held tensor(int t, int64_t version) const { return {Held::Tensor, t, -1, 0, 0, version}; }
-  Held state(int t, int64_t version) const { return {Held::State, t, -1, 0, 0, version}; }
+  Held tensor(int t, int64_t version) const {
+    return {Held::Tensor, t, -1, 0, 0, version};
+  }
+  Held state(int t, int64_t version) const {
+    return {Held::State, t, -1, 0, 0, version};
+  }
   Held gradient(int t, int use, int64_t count) const {
     return {Held::Gradient, t, use, execution, 0, count};
   }
-  Held value(int v) const { return {Held::Value, v, -1, execution, iteration, 0}; }
+  Held value(int v) const {
+    return {Held::Value, v, -1, execution, iteration, 0};
+  }
   Held valueGradient(int v, int64_t count) const {
     return {Held::ValueGradient, v, -1, execution, iteration, count};
   }
-  Held scalar(int s, int64_t count) const { return {Held::Scalar, s, -1, execution, 0, count}; }
+  Held scalar(int s, int64_t count) const {
+    return {Held::Scalar, s, -1, execution, 0, count};
+  }
 
-  void execute(const Event &event) {
+  void execute(const Event &event) override {
     int o = event.object;
     switch (event.kind) {
     case EventKind::Prologue:
@@ -462,7 +298,8 @@ private:
       break;
     case EventKind::StoreScalar:
       expect(on(buffer(Content::Scalar, o, -1, 0), 0),
-             scalar(o, lossLayers * plan.batch / plan.phases[0].microbatch), "scalar");
+             scalar(o, lossLayers * plan.batch / plan.phases[0].microbatch),
+             "scalar");
       out(Content::Scalar, HomeKind::Scalar, Held::Scalar, o, -1);
       break;
     case EventKind::ZeroScalar:
@@ -481,7 +318,8 @@ private:
       out(Content::State, HomeKind::State, Held::State, o, -1);
       break;
     case EventKind::ZeroGradient:
-      store(on(buffer(Content::Gradient, o, event.use, 0), 0), gradient(o, event.use, 0));
+      store(on(buffer(Content::Gradient, o, event.use, 0), 0),
+            gradient(o, event.use, 0));
       break;
     case EventKind::LoadGradient:
       in(Content::Gradient, HomeKind::Gradient, Held::Gradient, o, event.use);
@@ -502,21 +340,26 @@ private:
       out(Content::Value, HomeKind::Value, Held::Value, o, -1);
       break;
     case EventKind::LoadValueGradient:
-      in(Content::ValueGradient, HomeKind::ValueGradient, Held::ValueGradient, o, -1);
+      in(Content::ValueGradient, HomeKind::ValueGradient, Held::ValueGradient,
+         o, -1);
       break;
     case EventKind::StoreValueGradient:
-      out(Content::ValueGradient, HomeKind::ValueGradient, Held::ValueGradient, o, -1);
+      out(Content::ValueGradient, HomeKind::ValueGradient, Held::ValueGradient,
+          o, -1);
       break;
     }
   }
 
-  void in(Content content, HomeKind kind, Held::Kind held, int object, int use) {
-    copy(at(home(kind, object, use), iteration), on(buffer(content, object, use, 0), iteration),
-         held, object, use, iteration);
+  void in(Content content, HomeKind kind, Held::Kind held, int object,
+          int use) {
+    copy(at(home(kind, object, use), iteration),
+         on(buffer(content, object, use, 0), iteration), held, object, use,
+         iteration);
   }
-  void out(Content content, HomeKind kind, Held::Kind held, int object, int use) {
-    copy(on(buffer(content, object, use, 0), iteration), at(home(kind, object, use), iteration),
-         held, object, use, iteration);
+  void out(Content content, HomeKind kind, Held::Kind held, int object,
+           int use) {
+    copy(on(buffer(content, object, use, 0), iteration),
+         at(home(kind, object, use), iteration), held, object, use, iteration);
   }
 
   /// Batch inputs are always there.
@@ -531,11 +374,13 @@ private:
     int t = event.object;
     const Tensor &what = problem.tensors[t];
     auto place = [&](Content content, HomeKind kind, int use) {
-      return event.onHost ? at(home(kind, t, use), 0) : on(buffer(content, t, use, 0), 0);
+      return event.onHost ? at(home(kind, t, use), 0)
+                          : on(buffer(content, t, use, 0), 0);
     };
     int64_t count = plan.batch / plan.phases[0].microbatch;
     for (int use = 0; use < static_cast<int>(what.gradientUses.size()); ++use)
-      expect(place(Content::Gradient, HomeKind::Gradient, use), gradient(t, use, count), "gradient");
+      expect(place(Content::Gradient, HomeKind::Gradient, use),
+             gradient(t, use, count), "gradient");
     Bytes weights = place(Content::Tensor, HomeKind::Tensor, -1);
     expect(weights, tensor(t, execution), "update");
     store(weights, tensor(t, execution + 1));
@@ -547,25 +392,28 @@ private:
     store(slots, state(t, execution + 1));
   }
 
-  //===--- the steps of a Run ------------------------------------------------===//
+  //===--- the steps of a Run ---===//
 
   bool makesAgain(const Phase &phase, int v) const {
     int producer = problem.values[v].producer;
     if (phase.kind != PhaseKind::Backward || producer < phase.firstLayer ||
         producer > phase.lastLayer)
       return false;
-    return std::any_of(phase.steps.begin(), phase.steps.end(), [&](const Step &step) {
-      return step.layer == producer && step.kind == StepKind::Recompute;
-    });
+    return std::any_of(
+        phase.steps.begin(), phase.steps.end(), [&](const Step &step) {
+          return step.layer == producer && step.kind == StepKind::Recompute;
+        });
   }
 
   Bytes operand(const Phase &phase, int v, int s) {
-    Content content = makesAgain(phase, v) ? Content::RecomputedValue : Content::Value;
+    Content content =
+        makesAgain(phase, v) ? Content::RecomputedValue : Content::Value;
     return on(buffer(content, v, -1, s), iteration);
   }
 
   void runPhase(const Phase &phase) {
-    for (int s = 0; s < static_cast<int>(phase.steps.size()) && !report.full(); ++s) {
+    for (int s = 0; s < static_cast<int>(phase.steps.size()) && !report.full();
+         ++s) {
       const Step &step = phase.steps[s];
       const Cost &cost = problem.cost(step.layer, phase.microbatch);
       bool backward = step.kind == StepKind::Backward;
@@ -578,7 +426,9 @@ private:
     }
   }
 
-  Held saved(int layer) const { return {Held::Saved, layer, -1, execution, iteration, 0}; }
+  Held saved(int layer) const {
+    return {Held::Saved, layer, -1, execution, iteration, 0};
+  }
 
   void runForward(const Phase &phase, const Step &step, int s) {
     const Layer &layer = problem.layers[step.layer];
@@ -590,7 +440,8 @@ private:
     for (int v : layer.outputs)
       store(operand(phase, v, s), value(v));
     if (problem.cost(step.layer, phase.microbatch).savedBytes > 0)
-      store(on(buffer(Content::Saved, step.layer, -1, s), iteration), saved(step.layer));
+      store(on(buffer(Content::Saved, step.layer, -1, s), iteration),
+            saved(step.layer));
     if (layer.isLoss)
       readSeeds(s);
     if (again)
@@ -606,7 +457,8 @@ private:
   void readSeeds(int s) {
     for (int i = 0; i < static_cast<int>(problem.scalars.size()); ++i)
       if (problem.scalars[i].role == ScalarRole::Seed)
-        expect(on(buffer(Content::Scalar, i, -1, s), 0), scalar(i, 0), "scalar");
+        expect(on(buffer(Content::Scalar, i, -1, s), 0), scalar(i, 0),
+               "scalar");
   }
 
   void accumulateLoss(int s) {
@@ -617,8 +469,11 @@ private:
       if (!bytes)
         continue;
       Held held = load(bytes, "scalar");
-      if (held.kind != Held::Scalar || held.object != i || held.execution != execution)
-        report.add("scalar", text(self.event) + " adds to a scalar that holds " + print(held),
+      if (held.kind != Held::Scalar || held.object != i ||
+          held.execution != execution)
+        report.add("scalar",
+                   text(self.event) + " adds to a scalar that holds " +
+                       print(held),
                    self.event);
       store(bytes, scalar(i, held.count + 1));
     }
@@ -635,11 +490,14 @@ private:
     if (written && (anyVersion || !use.forwardWrites)) {
       Held held = load(bytes, "read");
       if (held.kind != Held::Tensor || held.object != use.tensor)
-        report.add("read", text(self.event) + " needs tensor " + std::to_string(use.tensor) +
-                               " and finds " + print(held), self.event);
+        report.add("read",
+                   text(self.event) + " needs tensor " +
+                       std::to_string(use.tensor) + " and finds " + print(held),
+                   self.event);
       return;
     }
-    expect(bytes, tensor(use.tensor, trained ? execution : tensorVersion[use.tensor]));
+    expect(bytes,
+           tensor(use.tensor, trained ? execution : tensorVersion[use.tensor]));
   }
 
   void runBackward(const Phase &phase, int l, int s) {
@@ -661,7 +519,8 @@ private:
     for (const ValueUse &use : layer.inputs)
       if (use.gradient)
         contribute(use.value, l, s);
-    for (int position = 0; position < static_cast<int>(layer.tensors.size()); ++position)
+    for (int position = 0; position < static_cast<int>(layer.tensors.size());
+         ++position)
       if (layer.tensors[position].gradient)
         accumulate(layer.tensors[position].tensor, l, position, s);
   }
@@ -689,7 +548,7 @@ private:
       }
   }
 
-  //===--- before and after --------------------------------------------------===//
+  //===--- before and after ---===//
 
   /// Homes hold version 0, resident buffers what `load` brings.
   void placeInitial() {
@@ -708,7 +567,8 @@ private:
       const Buffer &buffer = plan.buffers[transfer.buffer];
       if (!buffer.persistent)
         report.add("persistent", "a resident transfer loads buffer " +
-                                     std::to_string(transfer.buffer) + ", which is not persistent");
+                                     std::to_string(transfer.buffer) +
+                                     ", which is not persistent");
       bool weights = transfer.content == Content::Tensor;
       spaces[1 + buffer.device].write(buffer.offset, buffer.end(),
                                       weights ? tensor(transfer.object, 0)
@@ -717,63 +577,76 @@ private:
     }
   }
 
-  /// After the last execution the host store, with what `store` adds to it, holds
-  /// the newest version of everything, and resident buffers still hold theirs.
+  /// After the last execution the host store, with what `store` adds to it,
+  /// holds the newest version of everything, and resident buffers still hold
+  /// theirs.
   void checkFinal() {
     for (const ResidentTransfer &transfer : plan.load) {
       bool weights = transfer.content == Content::Tensor;
       bool trained = !problem.tensors[transfer.object].gradientUses.empty();
-      int64_t version = weights ? tensorVersion[transfer.object] : trained ? executions : 0;
+      int64_t version = weights   ? tensorVersion[transfer.object]
+                        : trained ? executions
+                                  : 0;
       finalCheck(on(&plan.buffers[transfer.buffer], 0),
-                 weights ? tensor(transfer.object, version) : state(transfer.object, version),
+                 weights ? tensor(transfer.object, version)
+                         : state(transfer.object, version),
                  "the resident copy");
     }
     for (const Home &home : plan.homes) {
       bool weights = home.kind == HomeKind::Tensor;
       if (weights || home.kind == HomeKind::State) {
         bool trained = !problem.tensors[home.object].gradientUses.empty();
-        int64_t version = weights ? tensorVersion[home.object] : trained ? executions : 0;
+        int64_t version = weights   ? tensorVersion[home.object]
+                          : trained ? executions
+                                    : 0;
         if (!isStored(weights ? Content::Tensor : Content::State, home.object))
           finalCheck(at(&home, 0),
-                     weights ? tensor(home.object, version) : state(home.object, version),
+                     weights ? tensor(home.object, version)
+                             : state(home.object, version),
                      "the host's copy");
-      } else if (home.kind == HomeKind::Value && problem.values[home.object].output) {
+      } else if (home.kind == HomeKind::Value &&
+                 problem.values[home.object].output) {
         checkOutput(home);
       }
     }
     for (int v = 0; v < static_cast<int>(problem.values.size()); ++v)
       if (problem.values[v].output &&
           !homeIndex.count(key(static_cast<int>(HomeKind::Value), v, -1, 0)))
-        report.add("output", "output '" + problem.values[v].name + "' has no place in the host store");
+        report.add("output", "output '" + problem.values[v].name +
+                                 "' has no place in the host store");
     for (int s = 0; s < static_cast<int>(problem.scalars.size()); ++s)
       if (problem.scalars[s].role == ScalarRole::Accumulator)
         checkAccumulator(s);
   }
 
   bool isStored(Content content, int object) const {
-    return std::any_of(plan.store.begin(), plan.store.end(), [&](const ResidentTransfer &transfer) {
-      return transfer.content == content && transfer.object == object;
-    });
+    return std::any_of(plan.store.begin(), plan.store.end(),
+                       [&](const ResidentTransfer &transfer) {
+                         return transfer.content == content &&
+                                transfer.object == object;
+                       });
   }
 
   Held finalHeld(Bytes bytes) {
     Held held;
     bool first = true, mixed = false;
-    spaces[bytes.space].visit(bytes.begin, bytes.end, [&](Space::Segment &segment) {
-      mixed |= !first && segment.held != held;
-      held = segment.held;
-      first = false;
-    });
+    spaces[bytes.space].visit(bytes.begin, bytes.end,
+                              [&](Space::Segment &segment) {
+                                mixed |= !first && segment.held != held;
+                                held = segment.held;
+                                first = false;
+                              });
     return mixed ? Held{} : held;
   }
 
   void finalCheck(Bytes bytes, const Held &expected, const char *what) {
     Held held = finalHeld(bytes);
     if (held != expected)
-      report.add("persistent", std::string(what) + " of " + kindName(expected) + " " +
-                                   std::to_string(expected.object) + " is " + print(held) +
-                                   " after " + std::to_string(executions) +
-                                   " executions, accepted is " + print(expected));
+      report.add("persistent",
+                 std::string(what) + " of " + kindName(expected) + " " +
+                     std::to_string(expected.object) + " is " + print(held) +
+                     " after " + std::to_string(executions) +
+                     " executions, accepted is " + print(expected));
   }
 
   void checkOutput(const Home &home) {
@@ -783,17 +656,20 @@ private:
       Bytes bytes = at(&home, i);
       if (bytes && finalHeld(bytes) == expected)
         continue;
-      report.add("output", "output '" + problem.values[home.object].name + "', microbatch " +
-                               std::to_string(i) + ", is not in the host store after an execution");
+      report.add("output", "output '" + problem.values[home.object].name +
+                               "', microbatch " + std::to_string(i) +
+                               ", is not in the host store after an execution");
       return;
     }
   }
 
   void checkAccumulator(int s) {
     auto it = homeIndex.find(key(static_cast<int>(HomeKind::Scalar), s, -1, 0));
-    Held expected{Held::Scalar, s, -1, executions - 1, 0,
-                  lossLayers * plan.batch / plan.phases[0].microbatch};
-    if (it == homeIndex.end() || finalHeld(at(&plan.homes[it->second], 0)) != expected)
+    Held expected{
+        Held::Scalar,   s, -1,
+        executions - 1, 0, lossLayers * plan.batch / plan.phases[0].microbatch};
+    if (it == homeIndex.end() ||
+        finalHeld(at(&plan.homes[it->second], 0)) != expected)
       report.add("scalar", "scalar '" + problem.scalars[s].name +
                                "' is not in the host store after an execution");
   }

@@ -16,7 +16,8 @@ namespace harmony::planner {
 class Report {
 public:
   explicit Report(int limit) : limit(limit) {}
-  void add(const char *rule, std::string message, int first = -1, int second = -1) {
+  void add(const char *rule, std::string message, int first = -1,
+           int second = -1) {
     if (!full())
       list.push_back({rule, std::move(message), first, second});
   }
@@ -28,14 +29,15 @@ private:
   std::vector<Violation> list;
 };
 
-/// Indices, queues, trip counts, waits, and that the phases cover every layer and
-/// sample: "structure", "coverage", "microbatch", "traffic", "update".
-void checkStructure(const Plan &plan, const Problem &problem, const Machine &machine,
-                    Report &report);
+/// Indices, queues, trip counts, waits, and that the phases cover every layer
+/// and sample: "structure", "coverage", "microbatch", "traffic", "update".
+void checkStructure(const Plan &plan, const Problem &problem,
+                    const Machine &machine, Report &report);
 
-/// Addresses without regard to order: "size", "alignment", "overlap", "capacity",
-/// "peak", "host", "persistent".
-void checkMemory(const Plan &plan, const Problem &problem, const Machine &machine, Report &report);
+/// Addresses without regard to order: "size", "alignment", "overlap",
+/// "capacity", "peak", "host", "persistent".
+void checkMemory(const Plan &plan, const Problem &problem,
+                 const Machine &machine, Report &report);
 
 /// Everything that depends on order. The plan's indices must be sound.
 void replay(const Plan &plan, const Problem &problem, Report &report);

@@ -52,7 +52,8 @@ struct Candidate {
 
 class Search {
 public:
-  Search(const Problem &problem, const Machine &machine, const SearchOptions &options)
+  Search(const Problem &problem, const Machine &machine,
+         const SearchOptions &options)
       : problem(problem), machine(machine), options(options),
         capacity(machine.devices[device].capacity) {
     checkPins();
@@ -102,37 +103,47 @@ private:
   int64_t hostNeeded = 0;
   std::vector<int> firstLayer, lastLayer; ///< of each tensor's uses
 
-  //===--- pins --------------------------------------------------------------===//
+  //===--- pins ---===//
 
   void checkPins() const {
     if (options.microbatch &&
-        std::find(problem.microbatches.begin(), problem.microbatches.end(), *options.microbatch) ==
-            problem.microbatches.end()) {
+        std::find(problem.microbatches.begin(), problem.microbatches.end(),
+                  *options.microbatch) == problem.microbatches.end()) {
       std::string accepted;
       for (int64_t u : problem.microbatches)
         accepted += (accepted.empty() ? "" : ", ") + std::to_string(u);
-      throw Error("the microbatch is pinned to " + std::to_string(*options.microbatch) +
-                  ", accepted for a batch of " + std::to_string(problem.batch) + " is " + accepted);
+      throw Error("the microbatch is pinned to " +
+                  std::to_string(*options.microbatch) +
+                  ", accepted for a batch of " + std::to_string(problem.batch) +
+                  " is " + accepted);
     }
     if (options.layersPerPack && *options.layersPerPack < 1)
-      throw Error("layers per pack is pinned to " + std::to_string(*options.layersPerPack) +
+      throw Error("layers per pack is pinned to " +
+                  std::to_string(*options.layersPerPack) +
                   ", accepted is 1 or more");
-    if (options.residency == Residency::None && options.recompute == Recompute::None)
-      throw Error("residency none and recompute none contradict each other: saved values would "
+    if (options.residency == Residency::None &&
+        options.recompute == Recompute::None)
+      throw Error("residency none and recompute none contradict each other: "
+                  "saved values would "
                   "have to stay");
     if (!options.updatePlace || *options.updatePlace == UpdatePlace::Any)
       return;
     for (const Tensor &tensor : problem.tensors)
-      if (!tensor.gradientUses.empty() && tensor.updatePlace != UpdatePlace::Any &&
+      if (!tensor.gradientUses.empty() &&
+          tensor.updatePlace != UpdatePlace::Any &&
           tensor.updatePlace != *options.updatePlace)
-        throw Error("updates are pinned to the " +
-                    std::string(*options.updatePlace == UpdatePlace::Host ? "host" : "device") +
-                    ", but tensor '" + tensor.name + "' can only be updated elsewhere");
+        throw Error(
+            "updates are pinned to the " +
+            std::string(*options.updatePlace == UpdatePlace::Host ? "host"
+                                                                  : "device") +
+            ", but tensor '" + tensor.name + "' can only be updated elsewhere");
   }
 
   bool stay() const { return options.residency == Residency::Auto; }
   bool keepAll() const { return options.recompute == Recompute::None; }
-  UpdateOrder order() const { return options.update.value_or(UpdateOrder::JustInTime); }
+  UpdateOrder order() const {
+    return options.update.value_or(UpdateOrder::JustInTime);
+  }
 
   /// Preferences for updating on the host that are worth trying.
   std::vector<bool> updatePlaces() const {
@@ -146,15 +157,17 @@ private:
   }
 
   std::vector<int64_t> microbatches() const {
-    return options.microbatch ? std::vector<int64_t>{*options.microbatch} : problem.microbatches;
+    return options.microbatch ? std::vector<int64_t>{*options.microbatch}
+                              : problem.microbatches;
   }
   int64_t smallestMicrobatch() const { return microbatches().front(); }
 
   std::vector<int> leastPartition() const {
-    return evenPartition(problem.layerCount(), options.layersPerPack.value_or(1));
+    return evenPartition(problem.layerCount(),
+                         options.layersPerPack.value_or(1));
   }
 
-  //===--- choices -----------------------------------------------------------===//
+  //===--- choices ---===//
 
   void tieTensors() {
     firstLayer.assign(problem.tensors.size(), 0);
@@ -185,7 +198,8 @@ private:
     choices.updateOnHost.assign(tensors, onHost);
     for (size_t t = 0; t < tensors; ++t)
       if (problem.tensors[t].updatePlace != UpdatePlace::Any)
-        choices.updateOnHost[t] = problem.tensors[t].updatePlace == UpdatePlace::Host;
+        choices.updateOnHost[t] =
+            problem.tensors[t].updatePlace == UpdatePlace::Host;
     choices.place.assign(problem.values.size(), Place::Host);
     choices.gradientPlace = choices.place;
     if (keepAll())
@@ -202,13 +216,14 @@ private:
     }
     for (size_t v = 0; v < problem.values.size(); ++v) {
       const Value &value = problem.values[v];
-      if (!value.isInput() && !value.consumers.empty() && choices.keep[pack[value.producer]] &&
+      if (!value.isInput() && !value.consumers.empty() &&
+          choices.keep[pack[value.producer]] &&
           pack[value.consumers.back()] == pack[value.producer])
         choices.place[v] = Place::Device;
     }
   }
 
-  //===--- candidates --------------------------------------------------------===//
+  //===--- candidates ---===//
 
   int64_t live(const Choices &choices) const {
     return liveBytes(build(problem, choices).plan, device);
@@ -230,7 +245,8 @@ private:
     if (plan.peakBytes[device] > capacity)
       return plan.peakBytes[device];
     if (machine.hostBytes > 0 && plan.hostBytes > machine.hostBytes) {
-      hostNeeded = hostNeeded == 0 ? plan.hostBytes : std::min(hostNeeded, plan.hostBytes);
+      hostNeeded = hostNeeded == 0 ? plan.hostBytes
+                                   : std::min(hostNeeded, plan.hostBytes);
       return plan.peakBytes[device];
     }
     synchronize(draft);
@@ -246,26 +262,30 @@ private:
   const Choices &choose() const {
     const Candidate *chosen = nullptr;
     for (const Candidate &candidate : candidates) {
-      if (candidate.seconds > best * (candidate.swapBytes == 0 ? noSwapTime : equalTime))
+      if (candidate.seconds >
+          best * (candidate.swapBytes == 0 ? noSwapTime : equalTime))
         continue;
       if (!chosen || candidate.swapBytes < chosen->swapBytes ||
-          (candidate.swapBytes == chosen->swapBytes && candidate.seconds < chosen->seconds))
+          (candidate.swapBytes == chosen->swapBytes &&
+           candidate.seconds < chosen->seconds))
         chosen = &candidate;
     }
     return chosen->choices;
   }
 
-  //===--- filling memory ----------------------------------------------------===//
+  //===--- filling memory ---===//
 
-  /// A family of choices of which level 0 changes nothing and each level takes more
-  /// memory than the one before.
+  /// A family of choices of which level 0 changes nothing and each level takes
+  /// more memory than the one before.
   struct Ladder {
     int levels;
     std::function<void(Choices &, int)> set;
   };
 
-  /// The highest level that fits, by bisection; all of it first, which is common.
-  Choices climb(const Choices &from, const Ladder &ladder, int64_t limit) const {
+  /// The highest level that fits, by bisection; all of it first, which is
+  /// common.
+  Choices climb(const Choices &from, const Ladder &ladder,
+                int64_t limit) const {
     Choices reached = from;
     auto fits = [&](int level) {
       Choices choices = from;
@@ -295,7 +315,8 @@ private:
 
   Ladder adjacentLadder() const {
     return {stay() ? 1 : 0, [](Choices &choices, int) {
-              for (std::vector<Place> *places : {&choices.place, &choices.gradientPlace})
+              for (std::vector<Place> *places :
+                   {&choices.place, &choices.gradientPlace})
                 for (Place &place : *places)
                   place = place == Place::Host ? Place::Adjacent : place;
             }};
@@ -316,9 +337,11 @@ private:
     std::sort(order.begin(), order.end(), [&](int a, int b) {
       return span(a) != span(b) ? span(a) < span(b) : a < b;
     });
-    return {static_cast<int>(order.size()), [order](Choices &choices, int level) {
+    return {static_cast<int>(order.size()),
+            [order](Choices &choices, int level) {
               for (int i = 0; i < level; ++i)
-                choices.place[order[i]] = choices.gradientPlace[order[i]] = Place::Device;
+                choices.place[order[i]] = choices.gradientPlace[order[i]] =
+                    Place::Device;
             }};
   }
 
@@ -329,36 +352,42 @@ private:
         order.push_back(t);
     // Late layers first: the shortest stretch between forward and backward.
     std::sort(order.begin(), order.end(), [&](int a, int b) {
-      return firstLayer[a] != firstLayer[b] ? firstLayer[a] > firstLayer[b] : a < b;
+      return firstLayer[a] != firstLayer[b] ? firstLayer[a] > firstLayer[b]
+                                            : a < b;
     });
     return order;
   }
 
   Ladder pinLadder() const {
-    std::vector<int> order = problem.training ? tensorOrder() : std::vector<int>{};
-    return {static_cast<int>(order.size()), [order](Choices &choices, int level) {
+    std::vector<int> order =
+        problem.training ? tensorOrder() : std::vector<int>{};
+    return {static_cast<int>(order.size()),
+            [order](Choices &choices, int level) {
               for (int i = 0; i < level; ++i)
                 choices.pinned[order[i]] = choices.holdGradient[order[i]] = 1;
             }};
   }
 
-  /// What the host updates cannot be resident; it is pinned by the other ladder.
+  /// What the host updates cannot be resident; it is pinned by the other
+  /// ladder.
   Ladder residentLadder() const {
     std::vector<int> order;
     if (problem.training)
       order = tensorOrder();
     std::reverse(order.begin(), order.end());
-    return {static_cast<int>(order.size()), [order](Choices &choices, int level) {
-              for (int i = 0; i < level; ++i) {
-                choices.resident[order[i]] = choices.stateResident[order[i]] = 1;
-                choices.holdGradient[order[i]] = 1;
-              }
-            }};
+    return {
+        static_cast<int>(order.size()), [order](Choices &choices, int level) {
+          for (int i = 0; i < level; ++i) {
+            choices.resident[order[i]] = choices.stateResident[order[i]] = 1;
+            choices.holdGradient[order[i]] = 1;
+          }
+        }};
   }
 
   /// Late packs first.
   Ladder keepLadder(int packs) const {
-    bool open = stay() && problem.training && options.recompute == Recompute::Auto;
+    bool open =
+        stay() && problem.training && options.recompute == Recompute::Auto;
     return {open ? packs - 1 : 0, [this, packs](Choices &choices, int level) {
               for (int i = 0; i < level; ++i)
                 choices.keep[packs - 2 - i] = 1;
@@ -396,7 +425,9 @@ private:
         return;
       Choices choices = from;
       for (Rung rung : strategy)
-        choices = climb(choices, ladder(rung, static_cast<int>(choices.packEnds.size())), limit);
+        choices = climb(choices,
+                        ladder(rung, static_cast<int>(choices.packEnds.size())),
+                        limit);
       int64_t peak = consider(choices);
       if (peak <= capacity)
         return;
@@ -404,13 +435,14 @@ private:
     }
   }
 
-  //===--- enumeration -------------------------------------------------------===//
+  //===--- enumeration ---===//
 
   double computeBound(int64_t u) const {
     double seconds = 0;
     for (int l = 0; l < problem.layerCount(); ++l) {
       const Cost &cost = problem.cost(l, u);
-      seconds += cost.forwardSeconds + (problem.training ? cost.backwardSeconds : 0);
+      seconds +=
+          cost.forwardSeconds + (problem.training ? cost.backwardSeconds : 0);
     }
     return seconds * static_cast<double>(problem.batch / u);
   }
@@ -436,7 +468,8 @@ private:
     if (computeBound(u) >= best)
       return;
     considerResident(u);
-    static const Strategy first = {Overlap, Adjacent, Values, Resident, Pin, Keep};
+    static const Strategy first = {Overlap,  Adjacent, Values,
+                                   Resident, Pin,      Keep};
     int further = problem.layerCount() > manyLayers ? 2 : 6;
     for (bool onHost : updatePlaces()) {
       int tried = 0;
@@ -445,21 +478,25 @@ private:
         if (live(choices) > capacity)
           continue;
         fill(choices, first);
-        // A plan at the bound of this microbatch that swaps nothing is not beaten.
-        if (++tried > further || (!candidates.empty() && candidates.back().swapBytes == 0 &&
-                                  candidates.back().seconds <= computeBound(u) * 1.001))
+        // A plan at the bound of this microbatch that swaps nothing is not
+        // beaten.
+        if (++tried > further ||
+            (!candidates.empty() && candidates.back().swapBytes == 0 &&
+             candidates.back().seconds <= computeBound(u) * 1.001))
           break;
       }
     }
   }
 
-  /// Plain training: one pack, nothing leaves the device. One slot for inputs where
-  /// there is no room for two.
+  /// Plain training: one pack, nothing leaves the device. One slot for inputs
+  /// where there is no room for two.
   void considerResident(int64_t u) {
-    if (!stay() || !problem.training || options.layersPerPack.value_or(problem.layerCount()) <
-                                            problem.layerCount())
+    if (!stay() || !problem.training ||
+        options.layersPerPack.value_or(problem.layerCount()) <
+            problem.layerCount())
       return;
-    Choices choices = base(u, {problem.layerCount() - 1}, options.updatePlace == UpdatePlace::Host);
+    Choices choices = base(u, {problem.layerCount() - 1},
+                           options.updatePlace == UpdatePlace::Host);
     Ladder all = residentLadder();
     all.set(choices, all.levels);
     if (live(choices) <= capacity)
@@ -475,22 +512,26 @@ private:
         {Overlap, Pin, Adjacent, Values, Resident, Keep},
     };
     std::vector<Candidate> found = candidates;
-    std::sort(found.begin(), found.end(), [](const Candidate &a, const Candidate &b) {
-      return a.seconds != b.seconds ? a.seconds < b.seconds : a.swapBytes < b.swapBytes;
-    });
+    std::sort(found.begin(), found.end(),
+              [](const Candidate &a, const Candidate &b) {
+                return a.seconds != b.seconds ? a.seconds < b.seconds
+                                              : a.swapBytes < b.swapBytes;
+              });
     size_t count = problem.layerCount() > manyLayers ? 1 : 3;
     for (size_t i = 0; i < found.size() && i < count; ++i) {
       const Choices &choices = found[i].choices;
-      if (found[i].swapBytes == 0 && found[i].seconds <= computeBound(choices.microbatch) * 1.001)
+      if (found[i].swapBytes == 0 &&
+          found[i].seconds <= computeBound(choices.microbatch) * 1.001)
         return;
-      bool onHost = std::find(choices.updateOnHost.begin(), choices.updateOnHost.end(), 1) !=
-                    choices.updateOnHost.end();
+      bool onHost =
+          std::find(choices.updateOnHost.begin(), choices.updateOnHost.end(),
+                    1) != choices.updateOnHost.end();
       for (const Strategy &strategy : others)
         fill(base(choices.microbatch, choices.packEnds, onHost), strategy);
     }
   }
 
-  //===--- refusals ----------------------------------------------------------===//
+  //===--- refusals ---===//
 
   Infeasible infeasible(int64_t least) const {
     Infeasible result;
@@ -498,12 +539,13 @@ private:
     result.boundBytes = lowerBound(problem);
     result.capacity = capacity;
     result.largestLayer = largestLayer(problem);
-    result.message = "does not fit: device " + std::to_string(device) + " has " +
-                     std::to_string(capacity) + " bytes, the least plan needs " +
-                     std::to_string(least) + "; the largest layer, '" +
-                     problem.layers[result.largestLayer].name + "', alone needs " +
-                     std::to_string(result.boundBytes) + " at a microbatch of " +
-                     std::to_string(problem.microbatches.front());
+    result.message =
+        "does not fit: device " + std::to_string(device) + " has " +
+        std::to_string(capacity) + " bytes, the least plan needs " +
+        std::to_string(least) + "; the largest layer, '" +
+        problem.layers[result.largestLayer].name + "', alone needs " +
+        std::to_string(result.boundBytes) + " at a microbatch of " +
+        std::to_string(problem.microbatches.front());
     return result;
   }
 
@@ -511,8 +553,10 @@ private:
     Infeasible result = infeasible(least);
     result.hostBytesNeeded = hostNeeded;
     result.hostBytes = machine.hostBytes;
-    result.message = "does not fit: the host store has " + std::to_string(machine.hostBytes) +
-                     " bytes, the plan that needs least of it " + std::to_string(hostNeeded);
+    result.message = "does not fit: the host store has " +
+                     std::to_string(machine.hostBytes) +
+                     " bytes, the plan that needs least of it " +
+                     std::to_string(hostNeeded);
     return result;
   }
 };
@@ -521,13 +565,15 @@ void prepare(const Problem &problem, const Machine &machine) {
   problem.check();
   machine.check();
   if (machine.devices.size() != 1)
-    throw Error("machine '" + machine.name + "' has " + std::to_string(machine.devices.size()) +
+    throw Error("machine '" + machine.name + "' has " +
+                std::to_string(machine.devices.size()) +
                 " devices, the search accepts 1");
 }
 
 } // namespace
 
-Result solve(const Problem &problem, const Machine &machine, const SearchOptions &options) {
+Result solve(const Problem &problem, const Machine &machine,
+             const SearchOptions &options) {
   prepare(problem, machine);
   return Search(problem, machine, options).run();
 }

@@ -34,13 +34,14 @@ struct SearchOptions {
 
 /// No plan at this capacity.
 struct Infeasible {
-  int64_t minDeviceBytes = 0; ///< the least capacity that has a plan; every larger one has
-  int64_t boundBytes = 0;     ///< lowerBound()
+  int64_t minDeviceBytes =
+      0; ///< the least capacity that has a plan; every larger one has
+  int64_t boundBytes = 0; ///< lowerBound()
   int64_t capacity = 0;
   int largestLayer = 0;
   int64_t hostBytesNeeded = 0; ///< > 0: the host store is what does not fit
   int64_t hostBytes = 0;
-  std::string message;        ///< all of it, for people
+  std::string message; ///< all of it, for people
 };
 
 struct Planned {
@@ -53,14 +54,16 @@ struct Planned {
 using Result = std::variant<Planned, Infeasible>;
 
 /// Throws Error on an invalid problem or machine and on pins that contradict.
-Result solve(const Problem &problem, const Machine &machine, const SearchOptions &options = {});
+Result solve(const Problem &problem, const Machine &machine,
+             const SearchOptions &options = {});
 
 /// The same command's least capacity, without a search.
 int64_t minDeviceBytes(const Problem &problem, const Machine &machine,
                        const SearchOptions &options = {});
 
 /// For people: packs, residency, traffic, peaks, time.
-std::string describe(const Planned &planned, const Problem &problem, const Machine &machine);
+std::string describe(const Planned &planned, const Problem &problem,
+                     const Machine &machine);
 
 } // namespace harmony::planner
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/Planner/Build.h"
+#include "compiler/Planner/QueueCursor.h"
 
 #include <algorithm>
 #include <limits>
@@ -22,23 +23,25 @@ constexpr int executions = 3;
 class Simulator {
 public:
   Simulator(const Plan &plan, const Problem &problem, const Machine &machine)
-      : plan(plan), queues(plan.queues.size()), completed(plan.events.size(), 0),
-        seconds(plan.events.size(), 0), finish(executions, 0) {
+      : plan(plan), queues(plan.queues.size()),
+        completed(plan.events.size(), 0), seconds(plan.events.size(), 0),
+        finish(executions, 0) {
     for (size_t e = 0; e < plan.events.size(); ++e)
       seconds[e] = duration(plan.events[e], problem, machine);
     std::vector<std::vector<QueueLoop>> loops = queueLoops(plan);
     for (size_t q = 0; q < queues.size(); ++q)
-      queues[q].loops = std::move(loops[q]);
+      queues[q].cursor = QueueCursor(std::move(loops[q]), executions);
     for (size_t q = 0; q < queues.size(); ++q) {
       QueueKind kind = plan.queues[q].kind;
       int device = plan.queues[q].device;
       if (kind == QueueKind::In || kind == QueueKind::Out) {
         bool in = kind == QueueKind::In;
         queues[q].link = 2 * device + (in ? 0 : 1);
-        queues[q].bandwidth =
-            (in ? machine.link(hostEndpoint, device) : machine.link(device, hostEndpoint))
-                .bytesPerSecond;
-        linkUsers.resize(std::max<size_t>(linkUsers.size(), static_cast<size_t>(queues[q].link) + 1));
+        queues[q].bandwidth = (in ? machine.link(hostEndpoint, device)
+                                  : machine.link(device, hostEndpoint))
+                                  .bytesPerSecond;
+        linkUsers.resize(std::max<size_t>(
+            linkUsers.size(), static_cast<size_t>(queues[q].link) + 1));
       }
     }
   }
@@ -56,12 +59,14 @@ public:
       advance(step);
     }
     for (const QueueState &queue : queues)
-      if (queue.left())
-        throw Error("the plan deadlocks: event " + std::to_string(queue.event()) +
-                    " is never ready");
+      if (queue.cursor.left())
+        throw Error("the plan deadlocks: event " +
+                    std::to_string(queue.cursor.event()) + " is never ready");
   }
 
-  double period() const { return finish[executions - 1] - finish[executions - 2]; }
+  double period() const {
+    return finish[executions - 1] - finish[executions - 2];
+  }
   double computeSeconds() const {
     double most = 0;
     for (size_t q = 0; q < queues.size(); ++q) {
@@ -79,47 +84,31 @@ public:
 
 private:
   struct QueueState {
-    std::vector<QueueLoop> loops;
-    size_t at = 0;     ///< in loops
-    size_t member = 0; ///< in its events
-    int execution = 0;
-    int64_t iteration = 0;
+    QueueCursor cursor;
     bool busy = false;
     double secondsLeft = 0; ///< of computation, or of a transfer's latency
     double bytesLeft = 0;
     int link = -1;
     double bandwidth = 0;
     double begun = 0;
-
-    bool left() const { return execution < executions && !loops.empty(); }
-    int event() const { return loops[at].events[member]; }
-    void next() {
-      if (++member < loops[at].events.size())
-        return;
-      member = 0;
-      if (++iteration < loops[at].trips)
-        return;
-      iteration = 0;
-      if (++at < loops.size())
-        return;
-      at = 0;
-      ++execution;
-    }
   };
 
   const Plan &plan;
   std::vector<QueueState> queues;
-  std::vector<int64_t> completed; ///< iterations of each event, over all executions
-  std::vector<double> seconds;    ///< of one iteration; transfers: the latency
+  std::vector<int64_t>
+      completed; ///< iterations of each event, over all executions
+  std::vector<double> seconds; ///< of one iteration; transfers: the latency
   std::vector<int> linkUsers;
   std::vector<double> finish; ///< of each execution
   double now = 0;
   std::vector<Interval> *record = nullptr;
 
-  static double duration(const Event &event, const Problem &problem, const Plan &plan) {
+  static double duration(const Event &event, const Problem &problem,
+                         const Plan &plan) {
     switch (event.kind) {
     case EventKind::Update: {
-      const UpdateCost &cost = event.onHost ? problem.hostUpdate : problem.deviceUpdate;
+      const UpdateCost &cost =
+          event.onHost ? problem.hostUpdate : problem.deviceUpdate;
       return cost.seconds(problem.tensors[event.object].bytes);
     }
     case EventKind::Run: {
@@ -127,7 +116,8 @@ private:
       const Phase &phase = plan.phases[event.phase];
       for (const Step &step : phase.steps) {
         const Cost &cost = problem.cost(step.layer, phase.microbatch);
-        total += step.kind == StepKind::Backward ? cost.backwardSeconds : cost.forwardSeconds;
+        total += step.kind == StepKind::Backward ? cost.backwardSeconds
+                                                 : cost.forwardSeconds;
       }
       return total;
     }
@@ -136,38 +126,29 @@ private:
     }
   }
 
-  double duration(const Event &event, const Problem &problem, const Machine &machine) const {
+  double duration(const Event &event, const Problem &problem,
+                  const Machine &machine) const {
     if (!isTransfer(event.kind))
       return duration(event, problem, plan);
     bool in = plan.queues[event.queue].kind == QueueKind::In;
-    return (in ? machine.link(hostEndpoint, event.device) : machine.link(event.device, hostEndpoint))
+    return (in ? machine.link(hostEndpoint, event.device)
+               : machine.link(event.device, hostEndpoint))
         .latencySeconds;
   }
 
-  bool ready(const QueueState &queue) const {
-    const Event &event = plan.events[queue.event()];
-    for (const Wait &wait : event.waits) {
-      int64_t execution = queue.execution - (wait.previousStep ? 1 : 0);
-      if (execution < 0)
-        continue;
-      int64_t trips = plan.events[wait.event].trips;
-      int64_t needed = trips;
-      if (wait.lag != Wait::whole) {
-        if (queue.iteration < wait.lag)
-          continue;
-        needed = queue.iteration - wait.lag + 1;
-      }
-      if (completed[wait.event] < execution * trips + needed)
-        return false;
-    }
-    return true;
+  bool ready(const QueueCursor &cursor) const {
+    const std::vector<Wait> &waits = plan.events[cursor.event()].waits;
+    return std::all_of(waits.begin(), waits.end(), [&](const Wait &wait) {
+      return completed[wait.event] >=
+             cursor.iterationsNeeded(wait, plan.events[wait.event].trips);
+    });
   }
 
   void startReady() {
     for (QueueState &queue : queues) {
-      if (queue.busy || !queue.left() || !ready(queue))
+      if (queue.busy || !queue.cursor.left() || !ready(queue.cursor))
         continue;
-      int e = queue.event();
+      int e = queue.cursor.event();
       queue.busy = true;
       queue.begun = now;
       queue.secondsLeft = seconds[e];
@@ -177,10 +158,13 @@ private:
     }
   }
 
-  double rate(const QueueState &queue) const { return queue.bandwidth / linkUsers[queue.link]; }
+  double rate(const QueueState &queue) const {
+    return queue.bandwidth / linkUsers[queue.link];
+  }
 
   double timeLeft(const QueueState &queue) const {
-    return queue.secondsLeft + (queue.link >= 0 ? queue.bytesLeft / rate(queue) : 0);
+    return queue.secondsLeft +
+           (queue.link >= 0 ? queue.bytesLeft / rate(queue) : 0);
   }
 
   void advance(double step) {
@@ -197,22 +181,24 @@ private:
       double spent = std::min(step, queue.secondsLeft);
       queue.secondsLeft -= spent;
       if (queue.link >= 0)
-        queue.bytesLeft = std::max(0.0, queue.bytesLeft - (step - spent) * rate(queue));
+        queue.bytesLeft =
+            std::max(0.0, queue.bytesLeft - (step - spent) * rate(queue));
     }
     for (QueueState *queue : ends)
       end(*queue);
   }
 
   void end(QueueState &queue) {
-    int e = queue.event();
+    int e = queue.cursor.event();
     ++completed[e];
     queue.busy = false;
     if (queue.link >= 0)
       --linkUsers[queue.link];
-    if (record && queue.execution == executions - 1)
-      record->push_back({e, queue.iteration, queue.begun, now});
-    finish[queue.execution] = std::max(finish[queue.execution], now);
-    queue.next();
+    if (record && queue.cursor.executionNumber() == executions - 1)
+      record->push_back({e, queue.cursor.iterationNumber(), queue.begun, now});
+    finish[queue.cursor.executionNumber()] =
+        std::max(finish[queue.cursor.executionNumber()], now);
+    queue.cursor.next();
   }
 };
 
@@ -225,7 +211,8 @@ void simulate(Plan &plan, const Problem &problem, const Machine &machine) {
   plan.computeSeconds = simulator.computeSeconds();
 }
 
-std::vector<Interval> timeline(const Plan &plan, const Problem &problem, const Machine &machine) {
+std::vector<Interval> timeline(const Plan &plan, const Problem &problem,
+                               const Machine &machine) {
   std::vector<Interval> intervals;
   Simulator simulator(plan, problem, machine);
   simulator.run(&intervals);

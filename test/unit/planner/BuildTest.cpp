@@ -21,13 +21,15 @@ std::string eventNames(const Plan &plan, const Problem &problem) {
     if (event.kind == EventKind::Run)
       text += std::string(" ") + name(plan.phases[event.phase].kind) +
               std::to_string(plan.phases[event.phase].firstLayer);
-    else if (event.kind == EventKind::LoadValue || event.kind == EventKind::StoreValue ||
+    else if (event.kind == EventKind::LoadValue ||
+             event.kind == EventKind::StoreValue ||
              event.kind == EventKind::LoadValueGradient ||
              event.kind == EventKind::StoreValueGradient)
       text += " " + problem.values[event.object].name;
     else if (event.kind == EventKind::Prologue)
       ;
-    else if (event.kind == EventKind::LoadScalar || event.kind == EventKind::ZeroScalar ||
+    else if (event.kind == EventKind::LoadScalar ||
+             event.kind == EventKind::ZeroScalar ||
              event.kind == EventKind::StoreScalar)
       text += " " + problem.scalars[event.object].name;
     else
@@ -38,7 +40,8 @@ std::string eventNames(const Plan &plan, const Problem &problem) {
 }
 
 TEST(Build, SwapsAroundEveryPack) {
-  // Two layers, a pack each, nothing stays: everything is loaded for each phase.
+  // Two layers, a pack each, nothing stays: everything is loaded for each
+  // phase.
   Problem problem = chain(2, 4);
   Plan plan = makePlan(problem, leastChoices(problem, 2));
   EXPECT_EQ(eventNames(plan, problem), "Prologue\n"
@@ -66,8 +69,10 @@ TEST(Build, SwapsAroundEveryPack) {
   EXPECT_EQ(problemsOf(plan, problem), "");
   // In: three weights of 4096, the cut (4 samples of 512) and its gradient.
   // Out: two gradients, the cut and its gradient. Input: x twice.
-  EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::SwapIn)], 3 * 4096 + 2 * 2048);
-  EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::SwapOut)], 2 * 4096 + 2 * 2048);
+  EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::SwapIn)],
+            3 * 4096 + 2 * 2048);
+  EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::SwapOut)],
+            2 * 4096 + 2 * 2048);
   EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::Input)], 2 * 2048 + 4);
   EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::Output)], 8);
 }
@@ -89,7 +94,8 @@ TEST(Build, OnePackResidentMovesInputsAlone) {
 }
 
 TEST(Build, RecomputesOnlyWhatBackwardNeeds) {
-  // No saved blocks: a single layer's backward reads its input and weight alone.
+  // No saved blocks: a single layer's backward reads its input and weight
+  // alone.
   Problem problem = mlp({8, 8, 8, 4}, 2);
   Plan plan = makePlan(problem, leastChoices(problem, 1));
   for (const Phase &phase : plan.phases) {
@@ -162,13 +168,14 @@ TEST(Build, RandomChoicesGiveValidPlans) {
       Problem forward = evaluation(problem);
       Choices forwardChoices = randomChoices(forward, generator);
       forwardChoices.resident.assign(forward.tensors.size(), 0);
-      ASSERT_EQ(problemsOf(makePlan(forward, forwardChoices), forward), "") << "round " << round;
+      ASSERT_EQ(problemsOf(makePlan(forward, forwardChoices), forward), "")
+          << "round " << round;
     }
   }
 }
 
-/// Runs the queues by their timelines alone, as an engine does, in a given order of
-/// preference; false on deadlock.
+/// Runs the queues by their timelines alone, as an engine does, in a given
+/// order of preference; false on deadlock.
 bool runsByTimelines(const Plan &plan, const std::vector<int> &preference) {
   std::vector<std::vector<QueueLoop>> loops = queueLoops(plan);
   Timelines lines = timelines(plan);
@@ -189,8 +196,9 @@ bool runsByTimelines(const Plan &plan, const std::vector<int> &preference) {
       bool ready = true;
       for (const Wait &wait : plan.events[e].waits) {
         TimelineWait line = timelineWait(plan, lines, wait);
-        ready &= reached[line.queue] >= at.execution * lines.period[line.queue] + line.base +
-                                            at.iteration * line.perIteration;
+        ready &= reached[line.queue] >=
+                 at.execution * lines.period[line.queue] + line.base +
+                     at.iteration * line.perIteration;
       }
       if (!ready)
         continue;

@@ -26,7 +26,8 @@ TEST(Json, RoundTrips) {
   for (int round = 0; round < 50; ++round) {
     Problem problem = random(generator);
     json written = toJson(problem);
-    Problem read = problemFromJson(parseJson(written.dump(), "text"), "problem.json");
+    Problem read =
+        problemFromJson(parseJson(written.dump(), "text"), "problem.json");
     EXPECT_EQ(toJson(read), written);
     Plan plan = makePlan(problem, randomChoices(problem, generator));
     written = toJson(plan);
@@ -35,7 +36,8 @@ TEST(Json, RoundTrips) {
     EXPECT_EQ(problemsOf(again, read), "");
   }
   Machine machine = Machine::uniform("two", 2, 1000, 1e9, 1e-6);
-  EXPECT_EQ(toJson(machineFromJson(toJson(machine), "machine.json")), toJson(machine));
+  EXPECT_EQ(toJson(machineFromJson(toJson(machine), "machine.json")),
+            toJson(machine));
 }
 
 TEST(Json, NamesKeyValueAndWhatIsAccepted) {
@@ -45,20 +47,23 @@ TEST(Json, NamesKeyValueAndWhatIsAccepted) {
   };
   const Row rows[] = {
       {"f.json: key 'batch' is missing", [](json &j) { j.erase("batch"); }},
-      {"f.json.batch is \"8\", accepted is an integer", [](json &j) { j["batch"] = "8"; }},
+      {"f.json.batch is \"8\", accepted is an integer",
+       [](json &j) { j["batch"] = "8"; }},
       {"f.json: unknown key 'extra'", [](json &j) { j["extra"] = 1; }},
       {"f.json.schema is 'harmony.plan', accepted is 'harmony.profile'",
        [](json &j) { j["schema"] = "harmony.plan"; }},
       {"f.json.version is 2, accepted is 1", [](json &j) { j["version"] = 2; }},
       {"f.json.layers[1].isLoss is 0, accepted is true or false",
        [](json &j) { j["layers"][1]["isLoss"] = 0; }},
-      {"f.json.tensors[0].updatePlace is 'disk', accepted are any, host, device",
+      {"f.json.tensors[0].updatePlace is 'disk', accepted are any, host, "
+       "device",
        [](json &j) { j["tensors"][0]["updatePlace"] = "disk"; }},
-      {"f.json.tensors is {}, accepted is a list", [](json &j) { j["tensors"] = json::object(); }},
-      {"f.json.values[0] is 3, accepted is an object", [](json &j) { j["values"][0] = 3; }},
-      {"f.json: layer 'layer1': tensor index is 77", [](json &j) {
-         j["layers"][1]["tensors"][0]["tensor"] = 77;
-       }},
+      {"f.json.tensors is {}, accepted is a list",
+       [](json &j) { j["tensors"] = json::object(); }},
+      {"f.json.values[0] is 3, accepted is an object",
+       [](json &j) { j["values"][0] = 3; }},
+      {"f.json: layer 'layer1': tensor index is 77",
+       [](json &j) { j["layers"][1]["tensors"][0]["tensor"] = 77; }},
       {"f.json: batch is 0", [](json &j) { j["batch"] = 0; }},
   };
   json good = toJson(chain(3, 4));
@@ -69,14 +74,15 @@ TEST(Json, NamesKeyValueAndWhatIsAccepted) {
       problemFromJson(document, "f.json");
       ADD_FAILURE() << "accepted: " << row.message;
     } catch (const Error &error) {
-      EXPECT_NE(std::string(error.what()).find(row.message), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(row.message), std::string::npos)
+          << error.what();
     }
   }
   EXPECT_THROW(parseJson("{\"a\": ", "f.json"), Error);
 }
 
-/// Every number of a plan, one at a time, replaced by others: an error, a violation
-/// or a plan that is as good, never a crash.
+/// Every number of a plan, one at a time, replaced by others: an error, a
+/// violation or a plan that is as good, never a crash.
 TEST(Json, DamagedPlansNeverCrash) {
   Problem problem = chain(2, 2);
   Choices choices = leastChoices(problem, 1);
@@ -88,8 +94,8 @@ TEST(Json, DamagedPlansNeverCrash) {
       places.push_back(json::json_pointer(key));
   int refused = 0;
   for (const json::json_pointer &place : places)
-    for (int64_t value : {int64_t(-2), int64_t(-1), int64_t(0), int64_t(1), int64_t(1000000),
-                          int64_t(1) << 40}) {
+    for (int64_t value : {int64_t(-2), int64_t(-1), int64_t(0), int64_t(1),
+                          int64_t(1000000), int64_t(1) << 40}) {
       json document = good;
       if (document[place] == value)
         continue;
@@ -108,9 +114,10 @@ TEST(Json, SummaryHasTheKeysOfTheInterface) {
   Problem problem = chain(3, 4);
   Planned planned = std::get<Planned>(solve(problem, machine(unlimited)));
   json summary = summaryJson(planned, problem);
-  for (const char *key : {"iteration_s", "samples_per_s", "compute_bound_s", "training_state_bytes",
-                          "min_device_bytes", "swap_in_bytes", "swap_out_bytes", "peer_bytes",
-                          "peak_bytes", "host_bytes"})
+  for (const char *key :
+       {"iteration_s", "samples_per_s", "compute_bound_s",
+        "training_state_bytes", "min_device_bytes", "swap_in_bytes",
+        "swap_out_bytes", "peer_bytes", "peak_bytes", "host_bytes"})
     EXPECT_TRUE(summary.contains(key)) << key;
   EXPECT_EQ(summary["training_state_bytes"], 3 * 4 * 4096);
   EXPECT_EQ(summary["peak_bytes"].size(), 1u);
@@ -121,8 +128,9 @@ TEST(Describe, TellsPacksTrafficAndPeaks) {
   Machine small = machine(2 * minDeviceBytes(problem, machine(unlimited)));
   Planned planned = std::get<Planned>(solve(problem, small));
   std::string text = describe(planned, problem, small);
-  for (const char *part : {"plan of transformer", "microbatches of", "packs", "update:", "moves:",
-                           "device 0: peak", "host store:", "least device memory:"})
+  for (const char *part : {"plan of transformer", "microbatches of", "packs",
+                           "update:", "moves:", "device 0: peak",
+                           "host store:", "least device memory:"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 

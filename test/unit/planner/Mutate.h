@@ -14,25 +14,30 @@
 
 namespace harmony::planner::test {
 
-/// Takes an event out; waits for it go, live ranges that ended on it end before,
-/// and the account of traffic is made good, so that it is not what gives it away.
+/// Takes an event out; waits for it go, live ranges that ended on it end
+/// before, and the account of traffic is made good, so that it is not what
+/// gives it away.
 inline void eraseEvent(Plan &plan, const Problem &problem, int erased) {
   plan.events.erase(plan.events.begin() + erased);
   auto moved = [&](int event) { return event > erased ? event - 1 : event; };
   for (Event &event : plan.events) {
     auto gone = [&](const Wait &wait) { return wait.event == erased; };
-    event.waits.erase(std::remove_if(event.waits.begin(), event.waits.end(), gone),
-                      event.waits.end());
+    event.waits.erase(
+        std::remove_if(event.waits.begin(), event.waits.end(), gone),
+        event.waits.end());
     for (Wait &wait : event.waits)
       wait.event = moved(wait.event);
   }
   auto steps = [&](int event) {
     const Event &e = plan.events[event];
-    return e.kind == EventKind::Run ? static_cast<int>(plan.phases[e.phase].steps.size()) : 1;
+    return e.kind == EventKind::Run
+               ? static_cast<int>(plan.phases[e.phase].steps.size())
+               : 1;
   };
   for (Buffer &buffer : plan.buffers) {
     if (buffer.first.event == erased)
-      buffer.first = {std::min(erased, static_cast<int>(plan.events.size()) - 1), 0};
+      buffer.first = {
+          std::min(erased, static_cast<int>(plan.events.size()) - 1), 0};
     else
       buffer.first.event = moved(buffer.first.event);
     if (buffer.last.event == erased) {
@@ -50,7 +55,8 @@ inline void eraseEvent(Plan &plan, const Problem &problem, int erased) {
 /// The first event of a kind, or -1.
 inline int findEvent(const Plan &plan, EventKind kind, int object = -1) {
   for (int e = 0; e < static_cast<int>(plan.events.size()); ++e)
-    if (plan.events[e].kind == kind && (object < 0 || plan.events[e].object == object))
+    if (plan.events[e].kind == kind &&
+        (object < 0 || plan.events[e].object == object))
       return e;
   return -1;
 }

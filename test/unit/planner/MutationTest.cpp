@@ -6,11 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Each mutation damages one thing. It must be caught, unless it is a wait without
-// which the plan is as good, which the test finds out for itself and counts apart:
-// either happens-before is the same as before (other waits imply it), or no two
-// instances that it leaves unordered touch a byte in common (waits are made for
-// whole events; for the slots that really meet, other waits may do).
+// Each mutation damages one thing. It must be caught, unless it is a wait
+// without which the plan is as good, which the test finds out for itself and
+// counts apart: either happens-before is the same as before (other waits imply
+// it), or no two instances that it leaves unordered touch a byte in common
+// (waits are made for whole events; for the slots that really meet, other waits
+// may do).
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +40,8 @@ std::vector<std::vector<Clock>> happensBefore(const Plan &plan) {
   size_t queueCount = plan.queues.size();
   std::vector<std::vector<QueueLoop>> loops = queueLoops(plan);
   std::vector<std::vector<Instance>> order(queueCount);
-  std::map<std::tuple<int, int64_t, int64_t>, int64_t> position; // from 1, on its queue
+  std::map<std::tuple<int, int64_t, int64_t>, int64_t>
+      position; // from 1, on its queue
   for (size_t q = 0; q < queueCount; ++q)
     for (int64_t execution = 0; execution < 2; ++execution)
       for (const QueueLoop &loop : loops[q])
@@ -54,16 +56,19 @@ std::vector<std::vector<Clock>> happensBefore(const Plan &plan) {
     for (size_t q = 0; q < queueCount; ++q)
       while (clocks[q].size() < order[q].size()) {
         const Instance &self = order[q][clocks[q].size()];
-        Clock clock = clocks[q].empty() ? Clock(queueCount, 0) : clocks[q].back();
+        Clock clock =
+            clocks[q].empty() ? Clock(queueCount, 0) : clocks[q].back();
         bool ready = true;
         for (const Wait &wait : plan.events[self.event].waits) {
           int64_t execution = self.execution - wait.previousStep;
-          int64_t i = wait.lag == Wait::whole ? plan.events[wait.event].trips - 1
-                                              : self.iteration - wait.lag;
+          int64_t i = wait.lag == Wait::whole
+                          ? plan.events[wait.event].trips - 1
+                          : self.iteration - wait.lag;
           if (execution < 0 || i < 0)
             continue;
           auto other = static_cast<size_t>(plan.events[wait.event].queue);
-          auto at = static_cast<size_t>(position.at({wait.event, execution, i}));
+          auto at =
+              static_cast<size_t>(position.at({wait.event, execution, i}));
           if (clocks[other].size() < at) {
             ready = false;
             break;
@@ -107,7 +112,9 @@ bool races(const Draft &draft, const Plan &plan) {
         const Buffer &buffer = draft.plan.buffers[touch.index];
         bool slot = buffer.slots > 1;
         int64_t begin = slot ? buffer.address(i) : buffer.offset;
-        ranges.push_back({1, begin, slot ? begin + buffer.slotBytes : buffer.end(), touch.writes});
+        ranges.push_back({1, begin,
+                          slot ? begin + buffer.slotBytes : buffer.end(),
+                          touch.writes});
       }
     for (const Touch &touch : draft.homeTouches)
       if (touch.event == e) {
@@ -130,11 +137,13 @@ bool races(const Draft &draft, const Plan &plan) {
   }
   for (const Instance &a : all)
     for (const Instance &b : all) {
-      if (a.queue >= b.queue || a.clock[b.queue] >= b.position || b.clock[a.queue] >= a.position)
+      if (a.queue >= b.queue || a.clock[b.queue] >= b.position ||
+          b.clock[a.queue] >= a.position)
         continue;
       for (const Range &x : a.ranges)
         for (const Range &y : b.ranges)
-          if (x.space == y.space && x.begin < y.end && y.begin < x.end && (x.writes || y.writes))
+          if (x.space == y.space && x.begin < y.end && y.begin < x.end &&
+              (x.writes || y.writes))
             return true;
     }
   return false;
@@ -147,7 +156,8 @@ int below(Generator &generator, size_t n) {
 }
 
 /// An index that satisfies `accept`, or -1 if none is found at random.
-template <typename Accept> int draw(Generator &generator, size_t count, Accept accept) {
+template <typename Accept>
+int draw(Generator &generator, size_t count, Accept accept) {
   for (int attempt = 0; attempt < 50 && count > 0; ++attempt)
     if (int i = below(generator, count); accept(i))
       return i;
@@ -160,7 +170,8 @@ struct Mutation {
   std::function<bool(Plan &, const Problem &, Generator &)> apply;
 };
 
-bool onWait(Plan &plan, Generator &generator, const std::function<bool(const Wait &)> &accept,
+bool onWait(Plan &plan, Generator &generator,
+            const std::function<bool(const Wait &)> &accept,
             const std::function<void(Event &, size_t)> &change) {
   int e = draw(generator, plan.events.size(), [&](int i) {
     const std::vector<Wait> &waits = plan.events[i].waits;
@@ -169,7 +180,8 @@ bool onWait(Plan &plan, Generator &generator, const std::function<bool(const Wai
   if (e < 0)
     return false;
   std::vector<Wait> &waits = plan.events[e].waits;
-  int w = draw(generator, waits.size(), [&](int i) { return accept(waits[i]); });
+  int w =
+      draw(generator, waits.size(), [&](int i) { return accept(waits[i]); });
   if (w < 0)
     return false;
   change(plan.events[e], static_cast<size_t>(w));
@@ -188,14 +200,20 @@ const std::vector<Mutation> &mutations() {
        }},
       {"wait one iteration less",
        [](Plan &plan, const Problem &, Generator &g) {
-         return onWait(plan, g, [](const Wait &wait) { return wait.lag != Wait::whole; },
-                       [](Event &event, size_t w) { ++event.waits[w].lag; });
+         return onWait(
+             plan, g, [](const Wait &wait) { return wait.lag != Wait::whole; },
+             [](Event &event, size_t w) { ++event.waits[w].lag; });
        }},
       {"wait for the execution before instead",
        [](Plan &plan, const Problem &, Generator &g) {
-         return onWait(plan, g,
-                       [](const Wait &wait) { return wait.lag == Wait::whole && !wait.previousStep; },
-                       [](Event &event, size_t w) { event.waits[w].previousStep = true; });
+         return onWait(
+             plan, g,
+             [](const Wait &wait) {
+               return wait.lag == Wait::whole && !wait.previousStep;
+             },
+             [](Event &event, size_t w) {
+               event.waits[w].previousStep = true;
+             });
        }},
       {"wait for itself",
        [](Plan &plan, const Problem &, Generator &g) {
@@ -216,7 +234,8 @@ const std::vector<Mutation> &mutations() {
          if (p < 0)
            return false;
          for (Event &event : plan.events)
-           if (event.kind == EventKind::Run && (event.phase == p || event.phase == p + 1))
+           if (event.kind == EventKind::Run &&
+               (event.phase == p || event.phase == p + 1))
              event.phase = 2 * p + 1 - event.phase;
          return true;
        }},
@@ -266,7 +285,8 @@ const std::vector<Mutation> &mutations() {
        }},
       {"take a slot away",
        [](Plan &plan, const Problem &, Generator &g) {
-         int b = draw(g, plan.buffers.size(), [&](int i) { return plan.buffers[i].slots > 1; });
+         int b = draw(g, plan.buffers.size(),
+                      [&](int i) { return plan.buffers[i].slots > 1; });
          if (b < 0)
            return false;
          --plan.buffers[b].slots;
@@ -274,7 +294,8 @@ const std::vector<Mutation> &mutations() {
        }},
       {"one microbatch less",
        [](Plan &plan, const Problem &, Generator &g) {
-         int e = draw(g, plan.events.size(), [&](int i) { return plan.events[i].phase >= 0; });
+         int e = draw(g, plan.events.size(),
+                      [&](int i) { return plan.events[i].phase >= 0; });
          --plan.events[e].trips;
          return true;
        }},
@@ -282,23 +303,27 @@ const std::vector<Mutation> &mutations() {
        [](Plan &plan, const Problem &problem, Generator &g) {
          int e = draw(g, plan.events.size(), [&](int i) {
            EventKind kind = plan.events[i].kind;
-           return kind == EventKind::LoadTensor || kind == EventKind::LoadState ||
+           return kind == EventKind::LoadTensor ||
+                  kind == EventKind::LoadState ||
                   kind == EventKind::StoreTensor || kind == EventKind::Update;
          });
          if (e < 0 || problem.tensors.size() < 2)
            return false;
          Event &event = plan.events[e];
-         event.object = (event.object + 1) % static_cast<int>(problem.tensors.size());
+         event.object =
+             (event.object + 1) % static_cast<int>(problem.tensors.size());
          const Tensor &tensor = problem.tensors[event.object];
          if (isTransfer(event.kind))
-           event.bytes = event.kind == EventKind::LoadState ? tensor.stateBytes : tensor.bytes;
+           event.bytes = event.kind == EventKind::LoadState ? tensor.stateBytes
+                                                            : tensor.bytes;
          plan.traffic = trafficOf(plan, problem);
          return true;
        }},
       {"update in another place",
        [](Plan &plan, const Problem &, Generator &g) {
-         int e = draw(g, plan.events.size(),
-                      [&](int i) { return plan.events[i].kind == EventKind::Update; });
+         int e = draw(g, plan.events.size(), [&](int i) {
+           return plan.events[i].kind == EventKind::Update;
+         });
          if (e < 0)
            return false;
          plan.events[e].onHost = !plan.events[e].onHost;
@@ -306,7 +331,8 @@ const std::vector<Mutation> &mutations() {
        }},
       {"drop a step",
        [](Plan &plan, const Problem &, Generator &g) {
-         std::vector<Step> &steps = plan.phases[below(g, plan.phases.size())].steps;
+         std::vector<Step> &steps =
+             plan.phases[below(g, plan.phases.size())].steps;
          if (steps.size() < 2)
            return false;
          steps.erase(steps.begin() + below(g, steps.size()));
@@ -331,7 +357,9 @@ const std::vector<Mutation> &mutations() {
          if (plan.homes.size() < 2)
            return false;
          int h = below(g, plan.homes.size());
-         plan.homes[h].offset = plan.homes[(static_cast<size_t>(h) + 1) % plan.homes.size()].offset;
+         plan.homes[h].offset =
+             plan.homes[(static_cast<size_t>(h) + 1) % plan.homes.size()]
+                 .offset;
          return true;
        }},
   };
@@ -356,7 +384,8 @@ TEST(Mutation, AreCaught) {
       if (!mutation.apply(damaged, problem, generator))
         continue;
       Count &count = counts[mutation.name];
-      std::vector<Violation> violations = damaged.verify(problem, machine(unlimited));
+      std::vector<Violation> violations =
+          damaged.verify(problem, machine(unlimited));
       bool wait = std::string(mutation.name).find("wait") != std::string::npos;
       if (!violations.empty()) {
         ++count.caught;
@@ -366,13 +395,16 @@ TEST(Mutation, AreCaught) {
         ++count.unneeded;
       } else {
         ++count.missed;
-        ADD_FAILURE() << "round " << round << ": " << mutation.name << " is not caught";
+        ADD_FAILURE() << "round " << round << ": " << mutation.name
+                      << " is not caught";
       }
     }
   }
   for (const auto &[name, count] : counts) {
-    std::printf("%-45s caught %4d, order unchanged %3d, not needed %3d, missed %3d\n",
-                name.c_str(), count.caught, count.unchanged, count.unneeded, count.missed);
+    std::printf(
+        "%-45s caught %4d, order unchanged %3d, not needed %3d, missed %3d\n",
+        name.c_str(), count.caught, count.unchanged, count.unneeded,
+        count.missed);
     EXPECT_GT(count.caught, 20) << name;
   }
 }

@@ -29,8 +29,8 @@ TEST(Problem, LinkDerivesProducersConsumersAndGradientUses) {
 }
 
 TEST(Problem, LowerBoundIsTheLargestLayer) {
-  // Layer: weight 4096 + gradient 4096 + input 512 + input gradient 512 + output
-  // gradient 512 + saved 1024 + workspace 256; scalars 4 + 8. (u = 1)
+  // Layer: weight 4096 + gradient 4096 + input 512 + input gradient 512 +
+  // output gradient 512 + saved 1024 + workspace 256; scalars 4 + 8. (u = 1)
   Problem problem = chain(5, 8);
   EXPECT_EQ(lowerBound(problem), 2 * 4096 + 3 * 512 + 1024 + 256 + 12);
   EXPECT_EQ(largestLayer(problem), 1); // the first has no input gradient
@@ -55,12 +55,17 @@ TEST(Problem, CheckNamesWhatIsWrong) {
       {"microbatch is 3, accepted are ascending divisors of 4",
        [](Problem &p) { p.microbatches[1] = 3; }},
       {"the batch cannot be split", [](Problem &p) { p.splittable = false; }},
-      {"tensor 'layer0.weight': bytes is 0", [](Problem &p) { p.tensors[0].bytes = 0; }},
-      {"tensor 'layer0.weight': stateBytes is -8", [](Problem &p) { p.tensors[0].stateBytes = -8; }},
-      {"tensor 'layer0.weight' is not trainable", [](Problem &p) { p.tensors[0].trainable = false; }},
-      {"gradientBytes is 0", [](Problem &p) { p.tensors[0].gradientBytes = 0; }},
+      {"tensor 'layer0.weight': bytes is 0",
+       [](Problem &p) { p.tensors[0].bytes = 0; }},
+      {"tensor 'layer0.weight': stateBytes is -8",
+       [](Problem &p) { p.tensors[0].stateBytes = -8; }},
+      {"tensor 'layer0.weight' is not trainable",
+       [](Problem &p) { p.tensors[0].trainable = false; }},
+      {"gradientBytes is 0",
+       [](Problem &p) { p.tensors[0].gradientBytes = 0; }},
       {"in a forward-only program", [](Problem &p) { p.training = false; }},
-      {"value 'x' has no bytes", [](Problem &p) { p.values[0].bytesPerSample = 0; }},
+      {"value 'x' has no bytes",
+       [](Problem &p) { p.values[0].bytesPerSample = 0; }},
       {"value 'x' is a batch input and differentiable",
        [](Problem &p) { p.values[0].differentiable = true; }},
       {"value 'layer0.out' is differentiable but no consumer",
@@ -68,12 +73,16 @@ TEST(Problem, CheckNamesWhatIsWrong) {
       {"contributes to the gradient of value 'layer0.out', which is not",
        [](Problem &p) { p.values[1].differentiable = false; }},
       {"no layer is the loss", [](Problem &p) { p.layers[2].isLoss = false; }},
-      {"function 'layer' has 2 costs", [](Problem &p) { p.functions[0].costs.pop_back(); }},
+      {"function 'layer' has 2 costs",
+       [](Problem &p) { p.functions[0].costs.pop_back(); }},
       {"cost 0 is for microbatch 2",
        [](Problem &p) { p.functions[0].costs[0].microbatch = 2; }},
-      {"forwardSeconds is -1", [](Problem &p) { p.functions[0].costs[0].forwardSeconds = -1; }},
+      {"forwardSeconds is -1",
+       [](Problem &p) { p.functions[0].costs[0].forwardSeconds = -1; }},
       {"backwardSeconds is nan",
-       [](Problem &p) { p.functions[0].costs[0].backwardSeconds = std::nan(""); }},
+       [](Problem &p) {
+         p.functions[0].costs[0].backwardSeconds = std::nan("");
+       }},
       {"scalar 'seed': bytes is 0", [](Problem &p) { p.scalars[0].bytes = 0; }},
       {"layers is empty", [](Problem &p) { p.layers.clear(); }},
   };
@@ -84,7 +93,8 @@ TEST(Problem, CheckNamesWhatIsWrong) {
       problem.check();
       ADD_FAILURE() << "accepted: " << row.message;
     } catch (const Error &error) {
-      EXPECT_NE(std::string(error.what()).find(row.message), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(row.message), std::string::npos)
+          << error.what();
     }
   }
 }
@@ -93,8 +103,10 @@ TEST(Problem, LinkNamesWhatIsWrong) {
   const Row rows[] = {
       {"tensor index is 7, accepted range is [0, 2]",
        [](Problem &p) { p.layers[1].tensors[0].tensor = 7; }},
-      {"input value index is -1", [](Problem &p) { p.layers[1].inputs[0].value = -1; }},
-      {"output value index is 9", [](Problem &p) { p.layers[1].outputs[0] = 9; }},
+      {"input value index is -1",
+       [](Problem &p) { p.layers[1].inputs[0].value = -1; }},
+      {"output value index is 9",
+       [](Problem &p) { p.layers[1].outputs[0] = 9; }},
       {"function index is 1", [](Problem &p) { p.layers[1].function = 1; }},
       {"is produced by layers 'layer0' and 'layer1'",
        [](Problem &p) { p.layers[1].outputs = p.layers[0].outputs; }},
@@ -108,7 +120,8 @@ TEST(Problem, LinkNamesWhatIsWrong) {
       problem.link();
       ADD_FAILURE() << "accepted: " << row.message;
     } catch (const Error &error) {
-      EXPECT_NE(std::string(error.what()).find(row.message), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(row.message), std::string::npos)
+          << error.what();
     }
   }
 }
@@ -120,8 +133,10 @@ TEST(Machine, CheckNamesWhatIsWrong) {
   };
   const MachineRow rows[] = {
       {"has no device", [](Machine &m) { m.devices.clear(); }},
-      {"capacity of device 0 is 0", [](Machine &m) { m.devices[0].capacity = 0; }},
-      {"has no link from device 0 to the host", [](Machine &m) { m.links.pop_back(); }},
+      {"capacity of device 0 is 0",
+       [](Machine &m) { m.devices[0].capacity = 0; }},
+      {"has no link from device 0 to the host",
+       [](Machine &m) { m.links.pop_back(); }},
       {"link end is 5", [](Machine &m) { m.links[0].to = 5; }},
       {"has bandwidth 0", [](Machine &m) { m.links[0].bytesPerSecond = 0; }},
       {"to itself", [](Machine &m) { m.links[0].from = 0; }},
@@ -134,7 +149,8 @@ TEST(Machine, CheckNamesWhatIsWrong) {
       m.check();
       ADD_FAILURE() << "accepted: " << row.message;
     } catch (const Error &error) {
-      EXPECT_NE(std::string(error.what()).find(row.message), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(row.message), std::string::npos)
+          << error.what();
     }
   }
 }

@@ -29,19 +29,27 @@ Problem empty(const char *name, int64_t batch) {
   problem.name = name;
   problem.batch = batch;
   problem.microbatches = divisors(batch);
-  problem.scalars = {{"seed", 4, ScalarRole::Seed}, {"loss", 8, ScalarRole::Accumulator}};
+  problem.scalars = {{"seed", 4, ScalarRole::Seed},
+                     {"loss", 8, ScalarRole::Accumulator}};
   problem.hostUpdate = {1e-6, 1e-9};
   problem.deviceUpdate = {1e-6, 2e-10};
   return problem;
 }
 
-int addTensor(Problem &problem, const std::string &name, int64_t bytes, bool trainable = true) {
-  problem.tensors.push_back({name, bytes, trainable, trainable ? bytes : 0,
-                             trainable ? 2 * bytes : 0, UpdatePlace::Any, {}});
+int addTensor(Problem &problem, const std::string &name, int64_t bytes,
+              bool trainable = true) {
+  problem.tensors.push_back({name,
+                             bytes,
+                             trainable,
+                             trainable ? bytes : 0,
+                             trainable ? 2 * bytes : 0,
+                             UpdatePlace::Any,
+                             {}});
   return static_cast<int>(problem.tensors.size()) - 1;
 }
 
-int addValue(Problem &problem, const std::string &name, int64_t bytes, bool differentiable) {
+int addValue(Problem &problem, const std::string &name, int64_t bytes,
+             bool differentiable) {
   Value value;
   value.name = name;
   value.bytesPerSample = bytes;
@@ -51,12 +59,13 @@ int addValue(Problem &problem, const std::string &name, int64_t bytes, bool diff
 }
 
 /// Seconds per sample; a microbatch of one costs half as much again.
-int addFunction(Problem &problem, const std::string &name, double forward, int64_t saved,
-                int64_t workspace) {
+int addFunction(Problem &problem, const std::string &name, double forward,
+                int64_t saved, int64_t workspace) {
   Function function{name, {}};
   for (int64_t u : problem.microbatches) {
     double time = forward * (static_cast<double>(u) + 0.5);
-    function.costs.push_back({u, time, 2 * time, saved * u, workspace * u, workspace * u});
+    function.costs.push_back(
+        {u, time, 2 * time, saved * u, workspace * u, workspace * u});
   }
   problem.functions.push_back(std::move(function));
   return static_cast<int>(problem.functions.size()) - 1;
@@ -69,16 +78,19 @@ ValueUse data(int value) { return {value, true, false}; }
 
 } // namespace
 
-Problem chain(int layers, int64_t batch, int64_t weightBytes, int64_t activationBytes) {
+Problem chain(int layers, int64_t batch, int64_t weightBytes,
+              int64_t activationBytes) {
   Problem problem = empty("chain", batch);
   int x = addValue(problem, "x", activationBytes, false);
-  int function = addFunction(problem, "layer", 1e-9 * static_cast<double>(weightBytes),
-                             2 * activationBytes, activationBytes / 2);
+  int function =
+      addFunction(problem, "layer", 1e-9 * static_cast<double>(weightBytes),
+                  2 * activationBytes, activationBytes / 2);
   for (int l = 0; l < layers; ++l) {
     Layer layer;
     layer.name = "layer" + std::to_string(l);
     layer.function = function;
-    layer.tensors = {weight(addTensor(problem, layer.name + ".weight", weightBytes))};
+    layer.tensors = {
+        weight(addTensor(problem, layer.name + ".weight", weightBytes))};
     layer.inputs = {l == 0 ? data(x) : activation(x)};
     layer.isLoss = l == layers - 1;
     if (!layer.isLoss) {
@@ -100,11 +112,12 @@ Problem mlp(const std::vector<int64_t> &widths, int64_t batch) {
     Layer layer;
     layer.name = "fc" + std::to_string(l);
     double flops = static_cast<double>(2 * widths[l - 1] * widths[l]);
-    layer.function =
-        addFunction(problem, layer.name, flops * 1e-11, last ? 4 * widths[l] : 0, 4 * widths[l]);
-    layer.tensors = {
-        weight(addTensor(problem, layer.name + ".weight", 4 * widths[l - 1] * widths[l])),
-        {addTensor(problem, layer.name + ".bias", 4 * widths[l]), true, false, false}};
+    layer.function = addFunction(problem, layer.name, flops * 1e-11,
+                                 last ? 4 * widths[l] : 0, 4 * widths[l]);
+    layer.tensors = {weight(addTensor(problem, layer.name + ".weight",
+                                      4 * widths[l - 1] * widths[l])),
+                     {addTensor(problem, layer.name + ".bias", 4 * widths[l]),
+                      true, false, false}};
     layer.inputs = {l == 1 ? data(x) : activation(x)};
     if (last)
       layer.inputs.push_back(data(labels));
@@ -127,29 +140,40 @@ Problem transformer(int blocks, int64_t batch, int64_t width, int64_t sequence,
   int64_t hidden = 4 * width * sequence;
   int table = addTensor(problem, "wte", 4 * width * vocabulary);
   double flop = 1e-12;
-  int embed = addFunction(problem, "embed", flop * static_cast<double>(hidden), 0, 0);
-  int block = addFunction(problem, "block",
-                          flop * static_cast<double>(24 * width * width * sequence), 10 * hidden,
-                          4 * hidden);
-  int head = addFunction(problem, "head",
-                         flop * static_cast<double>(2 * width * vocabulary * sequence),
-                         4 * vocabulary * sequence, 4 * vocabulary * sequence);
+  int embed =
+      addFunction(problem, "embed", flop * static_cast<double>(hidden), 0, 0);
+  int block =
+      addFunction(problem, "block",
+                  flop * static_cast<double>(24 * width * width * sequence),
+                  10 * hidden, 4 * hidden);
+  int head =
+      addFunction(problem, "head",
+                  flop * static_cast<double>(2 * width * vocabulary * sequence),
+                  4 * vocabulary * sequence, 4 * vocabulary * sequence);
   int x = addValue(problem, "embedded", hidden, true);
   int mask = addValue(problem, "mask", 4 * sequence, false);
-  problem.layers.push_back({"embed", embed, {{table, true, false, false}}, {data(tokens)}, {x, mask}, false});
+  problem.layers.push_back({"embed",
+                            embed,
+                            {{table, true, false, false}},
+                            {data(tokens)},
+                            {x, mask},
+                            false});
   for (int b = 0; b < blocks; ++b) {
     Layer layer;
     layer.name = "block" + std::to_string(b);
     layer.function = block;
-    layer.tensors = {weight(addTensor(problem, layer.name + ".attention", 16 * width * width)),
-                     weight(addTensor(problem, layer.name + ".mlp", 32 * width * width)),
-                     weight(addTensor(problem, layer.name + ".norm", 8 * width))};
+    layer.tensors = {
+        weight(
+            addTensor(problem, layer.name + ".attention", 16 * width * width)),
+        weight(addTensor(problem, layer.name + ".mlp", 32 * width * width)),
+        weight(addTensor(problem, layer.name + ".norm", 8 * width))};
     layer.inputs = {activation(x), data(mask)};
     x = addValue(problem, layer.name + ".out", hidden, true);
     layer.outputs = {x};
     problem.layers.push_back(layer);
   }
-  problem.layers.push_back({"head", head, {weight(table)}, {activation(x), data(labels)}, {}, true});
+  problem.layers.push_back(
+      {"head", head, {weight(table)}, {activation(x), data(labels)}, {}, true});
   problem.link();
   return problem;
 }
@@ -171,14 +195,17 @@ Problem evaluation(const Problem &training) {
       use.gradient = use.backwardReads = false;
   }
   problem.scalars = {{"loss", 8, ScalarRole::Accumulator}};
-  problem.layers.back().outputs.push_back(addValue(problem, "logits", 40, false));
+  problem.layers.back().outputs.push_back(
+      addValue(problem, "logits", 40, false));
   problem.values.back().output = true;
   problem.link();
   return problem;
 }
 
 Problem random(std::mt19937 &generator) {
-  auto below = [&](int n) { return static_cast<int>(generator() % static_cast<unsigned>(n)); };
+  auto below = [&](int n) {
+    return static_cast<int>(generator() % static_cast<unsigned>(n));
+  };
   static const int64_t batches[] = {1, 2, 4, 6, 8};
   Problem problem = empty("random", batches[below(5)]);
   if (below(6) == 0) {
@@ -191,15 +218,18 @@ Problem random(std::mt19937 &generator) {
   int constant = addTensor(problem, "constant", 8 + below(3000), false);
   std::vector<int> inputs, made;
   for (int i = 0; i < 2; ++i)
-    inputs.push_back(addValue(problem, "input" + std::to_string(i), 4 + below(200), false));
+    inputs.push_back(
+        addValue(problem, "input" + std::to_string(i), 4 + below(200), false));
   for (int l = 0; l < layers; ++l) {
     Layer layer;
     layer.name = "layer" + std::to_string(l);
-    layer.function = addFunction(problem, layer.name, 1e-6 * below(20), below(3) ? below(900) : 0,
-                                 below(3) ? below(700) : 0);
+    layer.function =
+        addFunction(problem, layer.name, 1e-6 * below(20),
+                    below(3) ? below(900) : 0, below(3) ? below(700) : 0);
     if (below(4))
-      layer.tensors.push_back({addTensor(problem, layer.name + ".w", 16 + below(6000)), true,
-                               below(3) > 0, false});
+      layer.tensors.push_back(
+          {addTensor(problem, layer.name + ".w", 16 + below(6000)), true,
+           below(3) > 0, false});
     if (below(3) == 0)
       layer.tensors.push_back({shared, below(4) > 0, below(2) > 0, false});
     if (below(5) == 0)
@@ -213,12 +243,13 @@ Problem random(std::mt19937 &generator) {
         layer.inputs.push_back({v, below(2) > 0, false});
     for (size_t i = 0; i < made.size(); ++i)
       if (i + 1 == made.size() || below(3) == 0)
-        layer.inputs.push_back({made[i], below(2) > 0, problem.values[made[i]].differentiable});
+        layer.inputs.push_back(
+            {made[i], below(2) > 0, problem.values[made[i]].differentiable});
     layer.isLoss = l == layers - 1 || below(8) == 0;
     int outputs = l == layers - 1 ? 0 : 1 + below(2);
     for (int o = 0; o < outputs; ++o) {
-      made.push_back(addValue(problem, layer.name + ".out" + std::to_string(o), 4 + below(1500),
-                              below(4) > 0));
+      made.push_back(addValue(problem, layer.name + ".out" + std::to_string(o),
+                              4 + below(1500), below(4) > 0));
       problem.values.back().fixedBytes = below(4) == 0 ? below(50) : 0;
       layer.outputs.push_back(made.back());
     }
@@ -230,12 +261,14 @@ Problem random(std::mt19937 &generator) {
   problem.link();
   // A differentiable value needs a consumer: give up on those that have none.
   for (size_t v = 0; v < problem.values.size(); ++v)
-    if (problem.values[v].differentiable && problem.contributions(static_cast<int>(v)) == 0)
+    if (problem.values[v].differentiable &&
+        problem.contributions(static_cast<int>(v)) == 0)
       problem.values[v].differentiable = false;
   return problem;
 }
 
-Choices leastChoices(const Problem &problem, int64_t microbatch, int layersPerPack) {
+Choices leastChoices(const Problem &problem, int64_t microbatch,
+                     int layersPerPack) {
   Choices choices;
   choices.microbatch = microbatch;
   choices.packEnds = evenPartition(problem.layerCount(), layersPerPack);
@@ -244,7 +277,8 @@ Choices leastChoices(const Problem &problem, int64_t microbatch, int layersPerPa
   choices.slots = 1;
   size_t tensors = problem.tensors.size();
   choices.resident.assign(tensors, 0);
-  choices.pinned = choices.stateResident = choices.holdGradient = choices.resident;
+  choices.pinned = choices.stateResident = choices.holdGradient =
+      choices.resident;
   choices.updateOnHost.assign(tensors, 1);
   choices.place.assign(problem.values.size(), Place::Host);
   choices.gradientPlace = choices.place;
@@ -252,8 +286,12 @@ Choices leastChoices(const Problem &problem, int64_t microbatch, int layersPerPa
 }
 
 Choices randomChoices(const Problem &problem, std::mt19937 &generator) {
-  auto below = [&](int n) { return static_cast<int>(generator() % static_cast<unsigned>(n)); };
-  int64_t u = problem.microbatches[below(static_cast<int>(problem.microbatches.size()))];
+  auto below = [&](int n) {
+    return static_cast<int>(generator() % static_cast<unsigned>(n));
+  };
+  int64_t u =
+      problem
+          .microbatches[below(static_cast<int>(problem.microbatches.size()))];
   Choices choices = leastChoices(problem, u);
   choices.packEnds.clear();
   for (int l = 0; l < problem.layerCount(); ++l)
@@ -266,8 +304,9 @@ Choices randomChoices(const Problem &problem, std::mt19937 &generator) {
   choices.slots = 1 + below(2);
   for (char &keep : choices.keep)
     keep = choices.stay && below(3) == 0;
-  for (auto *flags : {&choices.resident, &choices.pinned, &choices.stateResident,
-                      &choices.holdGradient, &choices.updateOnHost})
+  for (auto *flags :
+       {&choices.resident, &choices.pinned, &choices.stateResident,
+        &choices.holdGradient, &choices.updateOnHost})
     for (char &flag : *flags)
       flag = static_cast<char>(below(2));
   for (auto *places : {&choices.place, &choices.gradientPlace})
@@ -284,9 +323,12 @@ Plan makePlan(const Problem &problem, const Choices &choices) {
   return std::move(draft.plan);
 }
 
-Machine machine(int64_t capacity) { return Machine::uniform("test", 1, capacity, 1e9, 0); }
+Machine machine(int64_t capacity) {
+  return Machine::uniform("test", 1, capacity, 1e9, 0);
+}
 
-std::string problemsOf(const Plan &plan, const Problem &problem, const Machine &machine) {
+std::string problemsOf(const Plan &plan, const Problem &problem,
+                       const Machine &machine) {
   std::string text;
   for (const Violation &violation : plan.verify(problem, machine, 5))
     text += violation.rule + ": " + violation.message + "\n";

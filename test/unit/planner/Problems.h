@@ -14,17 +14,20 @@
 
 namespace harmony::planner::test {
 
-/// `layers` equal layers: a weight of `weight` bytes with Adam state, activations
-/// of `activation` bytes a sample, a saved block of twice that. Times are in
-/// proportion to weight. The first layer reads the input "x", the last is the loss.
-Problem chain(int layers, int64_t batch, int64_t weight = 4096, int64_t activation = 512);
+/// `layers` equal layers: a weight of `weight` bytes with Adam state,
+/// activations of `activation` bytes a sample, a saved block of twice that.
+/// Times are in proportion to weight. The first layer reads the input "x", the
+/// last is the loss.
+Problem chain(int layers, int64_t batch, int64_t weight = 4096,
+              int64_t activation = 512);
 
 /// Dense layers of given widths (f32), labels read by the loss layer.
 Problem mlp(const std::vector<int64_t> &widths, int64_t batch);
 
-/// Embedding, `blocks` equal blocks that all read one mask, and a head tied to the
-/// embedding, whose logits are saved for the loss.
-Problem transformer(int blocks, int64_t batch, int64_t width, int64_t sequence, int64_t vocabulary);
+/// Embedding, `blocks` equal blocks that all read one mask, and a head tied to
+/// the embedding, whose logits are saved for the loss.
+Problem transformer(int blocks, int64_t batch, int64_t width, int64_t sequence,
+                    int64_t vocabulary);
 
 /// The forward of a problem alone; the last layer's output is delivered.
 Problem evaluation(const Problem &training);
@@ -33,7 +36,8 @@ Problem evaluation(const Problem &training);
 Problem random(std::mt19937 &generator);
 
 /// Choices that leave nothing on the device.
-Choices leastChoices(const Problem &problem, int64_t microbatch, int layersPerPack = 1);
+Choices leastChoices(const Problem &problem, int64_t microbatch,
+                     int layersPerPack = 1);
 /// Choices at random, consistent with the problem.
 Choices randomChoices(const Problem &problem, std::mt19937 &generator);
 

@@ -19,9 +19,11 @@ using namespace harmony::planner::test;
 
 namespace {
 
-Planned solved(const Problem &problem, int64_t capacity, const SearchOptions &options = {}) {
+Planned solved(const Problem &problem, int64_t capacity,
+               const SearchOptions &options = {}) {
   Result result = solve(problem, machine(capacity), options);
-  EXPECT_TRUE(std::holds_alternative<Planned>(result)) << std::get<Infeasible>(result).message;
+  EXPECT_TRUE(std::holds_alternative<Planned>(result))
+      << std::get<Infeasible>(result).message;
   Planned planned = std::get<Planned>(std::move(result));
   EXPECT_EQ(problemsOf(planned.plan, problem, machine(capacity)), "");
   EXPECT_LE(planned.plan.peakBytes[0], capacity);
@@ -34,7 +36,8 @@ int64_t swaps(const Plan &plan) {
 }
 
 double secondsOf(const std::function<void()> &work) {
-  std::clock_t begin = std::clock(); // of this process: others may run beside it
+  std::clock_t begin =
+      std::clock(); // of this process: others may run beside it
   work();
   return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
 }
@@ -54,13 +57,17 @@ TEST(Search, WhatFitsSwapsNothing) {
   for (const Problem &problem : typical()) {
     Planned planned = solved(problem, unlimited);
     EXPECT_EQ(swaps(planned.plan), 0) << problem.name;
-    // Nothing but updates and the load of inputs (at 1e9 bytes/s) is added to computing.
+    // Nothing but updates and the load of inputs (at 1e9 bytes/s) is added to
+    // computing.
     double more = 0;
     for (const Tensor &tensor : problem.tensors)
       more += problem.deviceUpdate.seconds(tensor.bytes);
     for (const Value &value : problem.values)
-      more += value.isInput() ? 1e-9 * static_cast<double>(value.bytes(problem.batch)) : 0;
-    EXPECT_LE(planned.plan.seconds, problem.computeBoundSeconds() + more) << problem.name;
+      more += value.isInput()
+                  ? 1e-9 * static_cast<double>(value.bytes(problem.batch))
+                  : 0;
+    EXPECT_LE(planned.plan.seconds, problem.computeBoundSeconds() + more)
+        << problem.name;
   }
 }
 
@@ -81,8 +88,10 @@ TEST(Search, WhatJustFitsSwapsNothing) {
 TEST(Search, LeastMemoryIsCloseToTheBound) {
   for (const Problem &problem : typical()) {
     int64_t least = minDeviceBytes(problem, machine(unlimited));
-    EXPECT_LE(static_cast<double>(least), 1.25 * static_cast<double>(lowerBound(problem)))
-        << problem.name << " least " << least << " bound " << lowerBound(problem);
+    EXPECT_LE(static_cast<double>(least),
+              1.25 * static_cast<double>(lowerBound(problem)))
+        << problem.name << " least " << least << " bound "
+        << lowerBound(problem);
   }
 }
 
@@ -93,7 +102,8 @@ TEST(Search, RunsAtTheLeastAndIsRefusedOneByteBelow) {
     Result below = solve(problem, machine(least - 1));
     ASSERT_TRUE(std::holds_alternative<Infeasible>(below)) << problem.name;
     EXPECT_EQ(std::get<Infeasible>(below).minDeviceBytes, least);
-    EXPECT_NE(std::get<Infeasible>(below).message.find(std::to_string(least)), std::string::npos);
+    EXPECT_NE(std::get<Infeasible>(below).message.find(std::to_string(least)),
+              std::string::npos);
   }
 }
 
@@ -101,7 +111,8 @@ TEST(Search, EveryCapacityAboveTheLeastHasAPlan) {
   for (const Problem &problem : typical()) {
     int64_t least = minDeviceBytes(problem, machine(unlimited));
     for (double factor : {1.0, 1.01, 1.1, 1.3, 1.7, 2.5, 4.0, 8.0, 20.0})
-      solved(problem, static_cast<int64_t>(static_cast<double>(least) * factor));
+      solved(problem,
+             static_cast<int64_t>(static_cast<double>(least) * factor));
   }
 }
 
@@ -112,7 +123,9 @@ TEST(Search, MoreMemoryIsNotSlower) {
     double before = 0;
     for (double factor : {1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0}) {
       double now =
-          solved(problem, static_cast<int64_t>(static_cast<double>(least) * factor)).plan.seconds;
+          solved(problem,
+                 static_cast<int64_t>(static_cast<double>(least) * factor))
+              .plan.seconds;
       if (before > 0) {
         EXPECT_LE(now, before * 1.05) << problem.name << " at " << factor;
       }
@@ -127,7 +140,8 @@ TEST(Search, PinsAreObeyed) {
   for (int64_t u : problem.microbatches) {
     SearchOptions options;
     options.microbatch = u;
-    int64_t room = std::max(capacity, minDeviceBytes(problem, machine(unlimited), options));
+    int64_t room = std::max(
+        capacity, minDeviceBytes(problem, machine(unlimited), options));
     EXPECT_EQ(solved(problem, room, options).plan.phases[0].microbatch, u);
   }
   for (UpdateOrder order : {UpdateOrder::JustInTime, UpdateOrder::Deferred}) {
@@ -138,7 +152,8 @@ TEST(Search, PinsAreObeyed) {
   for (UpdatePlace place : {UpdatePlace::Host, UpdatePlace::Device}) {
     SearchOptions options;
     options.updatePlace = place;
-    int64_t room = std::max(capacity, minDeviceBytes(problem, machine(unlimited), options));
+    int64_t room = std::max(
+        capacity, minDeviceBytes(problem, machine(unlimited), options));
     for (const Event &event : solved(problem, room, options).plan.events) {
       if (event.kind == EventKind::Update) {
         EXPECT_EQ(event.onHost, place == UpdatePlace::Host);
@@ -148,7 +163,8 @@ TEST(Search, PinsAreObeyed) {
   for (int layers : {1, 2, 3, 8}) {
     SearchOptions options;
     options.layersPerPack = layers;
-    int64_t room = std::max(capacity, minDeviceBytes(problem, machine(unlimited), options));
+    int64_t room = std::max(
+        capacity, minDeviceBytes(problem, machine(unlimited), options));
     Planned planned = solved(problem, room, options);
     EXPECT_EQ(planned.plan.phases[0].lastLayer, layers - 1);
   }
@@ -169,8 +185,8 @@ TEST(Search, ResidencyNoneKeepsNothingBetweenPhases) {
   options.layersPerPack = 2;
   Plan plan = solved(problem, unlimited, options).plan;
   EXPECT_TRUE(plan.load.empty());
-  // Each of 6 weights for F and B, but the last pack's two only once; 2 cuts and
-  // their gradients.
+  // Each of 6 weights for F and B, but the last pack's two only once; 2 cuts
+  // and their gradients.
   int loads = 0;
   for (const Event &event : plan.events)
     loads += event.kind == EventKind::LoadTensor;
@@ -185,7 +201,8 @@ TEST(Search, ContradictoryPinsAreErrors) {
     solve(problem, machine(unlimited), options);
     FAIL();
   } catch (const Error &error) {
-    EXPECT_NE(std::string(error.what()).find("accepted for a batch of 6 is 1, 2, 3, 6"),
+    EXPECT_NE(std::string(error.what())
+                  .find("accepted for a batch of 6 is 1, 2, 3, 6"),
               std::string::npos);
   }
   options = {};
@@ -246,7 +263,8 @@ TEST(Search, RandomProblemsAtManyCapacities) {
     Problem problem = random(generator);
     int64_t least = minDeviceBytes(problem, machine(unlimited));
     for (double factor : {1.0, 1.4, 3.0, 100.0})
-      solved(problem, static_cast<int64_t>(static_cast<double>(least) * factor));
+      solved(problem,
+             static_cast<int64_t>(static_cast<double>(least) * factor));
   }
 }
 
@@ -254,16 +272,20 @@ TEST(Search, IsFast) {
   Problem hundred = transformer(98, 32, 256, 128, 4096);
   int64_t least = minDeviceBytes(hundred, machine(unlimited));
   for (double factor : {1.0, 1.5, 4.0, 20.0}) {
-    double seconds = secondsOf(
-        [&] { solve(hundred, machine(static_cast<int64_t>(static_cast<double>(least) * factor))); });
+    double seconds = secondsOf([&] {
+      solve(hundred,
+            machine(static_cast<int64_t>(static_cast<double>(least) * factor)));
+    });
     std::printf("100 layers, %.1f x the least: %.2f s\n", factor, seconds);
     EXPECT_LT(seconds, 3) << factor; // about 1 s on an idle machine
   }
   Problem thousand = transformer(998, 8, 256, 128, 4096);
   least = minDeviceBytes(thousand, machine(unlimited));
   for (double factor : {1.0, 20.0}) {
-    double seconds = secondsOf(
-        [&] { solve(thousand, machine(static_cast<int64_t>(static_cast<double>(least) * factor))); });
+    double seconds = secondsOf([&] {
+      solve(thousand,
+            machine(static_cast<int64_t>(static_cast<double>(least) * factor)));
+    });
     std::printf("1000 layers, %.1f x the least: %.2f s\n", factor, seconds);
     EXPECT_LT(seconds, 20) << factor;
   }

@@ -51,11 +51,12 @@ TEST(Simulate, UpdatesTakeTheirTime) {
 }
 
 TEST(Simulate, WithoutOverlapLoadsAddUp) {
-  // F0: load 1, run 4. T1: load 1, run 4 * 3. B0: load 1 (no saved block: nothing is
-  // recomputed), run 4 * 2. W1's gradient leaves during B0's load. The next
-  // execution starts when W0's gradient (1 s) has come and W0 is updated, at no
-  // cost. All live ranges take the same addresses, so that each load waits for the
-  // Run before it, and B0's load is under way while W1's gradient leaves.
+  // F0: load 1, run 4. T1: load 1, run 4 * 3. B0: load 1 (no saved block:
+  // nothing is recomputed), run 4 * 2. W1's gradient leaves during B0's load.
+  // The next execution starts when W0's gradient (1 s) has come and W0 is
+  // updated, at no cost. All live ranges take the same addresses, so that each
+  // load waits for the Run before it, and B0's load is under way while W1's
+  // gradient leaves.
   Problem problem = heavy(4);
   double time = seconds(problem, leastChoices(problem, 1));
   EXPECT_GE(time, 24 + 3 + 1 - nothing);
@@ -63,8 +64,9 @@ TEST(Simulate, WithoutOverlapLoadsAddUp) {
 }
 
 TEST(Simulate, OverlapHidesLoads) {
-  // W1 is loaded during F0, the gradient of W1 leaves during B0. W0's round trip at
-  // the end of an execution (gradient out, weight in) is all that remains.
+  // W1 is loaded during F0, the gradient of W1 leaves during B0. W0's round
+  // trip at the end of an execution (gradient out, weight in) is all that
+  // remains.
   Problem problem = heavy(4);
   Choices choices = leastChoices(problem, 1);
   choices.overlap = true;
@@ -95,7 +97,8 @@ TEST(Simulate, TimelineIsInOrderOnEveryQueue) {
     Problem problem = random(generator);
     Plan plan = makePlan(problem, randomChoices(problem, generator));
     std::vector<double> end(plan.queues.size(), -1e300);
-    for (const Interval &interval : timeline(plan, problem, machine(unlimited))) {
+    for (const Interval &interval :
+         timeline(plan, problem, machine(unlimited))) {
       int queue = plan.events[interval.event].queue;
       EXPECT_LE(end[queue], interval.begin + 1e-12);
       end[queue] = interval.end;
@@ -115,8 +118,8 @@ TEST(Simulate, LatencyCountsPerTransfer) {
   synchronize(draft);
   Machine slow = Machine::uniform("slow", 1, unlimited, 1e9, 10);
   simulate(draft.plan, problem, slow);
-  // Each microbatch's input takes 10 s, with one slot, before 6 s of computing. The
-  // seed and the loss take theirs beside that.
+  // Each microbatch's input takes 10 s, with one slot, before 6 s of computing.
+  // The seed and the loss take theirs beside that.
   EXPECT_GE(draft.plan.seconds, 4 * 16 - nothing);
   EXPECT_LE(draft.plan.seconds, 4 * 16 + 20 + nothing);
 }

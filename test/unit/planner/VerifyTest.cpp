@@ -52,8 +52,9 @@ Case delivering() {
 }
 
 Buffer &bufferOf(Plan &plan, Content content) {
-  return *std::find_if(plan.buffers.begin(), plan.buffers.end(),
-                       [&](const Buffer &buffer) { return buffer.content == content; });
+  return *std::find_if(
+      plan.buffers.begin(), plan.buffers.end(),
+      [&](const Buffer &buffer) { return buffer.content == content; });
 }
 
 void eraseOne(Case &c, EventKind kind) {
@@ -62,10 +63,12 @@ void eraseOne(Case &c, EventKind kind) {
 
 /// The next execution loads the first weight without waiting for its update.
 void forgetUpdate(Plan &plan) {
-  std::vector<Wait> &waits = plan.events[findEvent(plan, EventKind::LoadTensor, 0)].waits;
+  std::vector<Wait> &waits =
+      plan.events[findEvent(plan, EventKind::LoadTensor, 0)].waits;
   waits.erase(std::remove_if(waits.begin(), waits.end(),
                              [&](const Wait &wait) {
-                               return plan.events[wait.event].kind == EventKind::Update;
+                               return plan.events[wait.event].kind ==
+                                      EventKind::Update;
                              }),
               waits.end());
 }
@@ -79,19 +82,25 @@ struct Row {
 const std::vector<Row> &rows() {
   static const std::vector<Row> table = {
       {"structure", swapped, [](Case &c) { c.plan.events[3].queue = 99; }},
-      {"structure", swapped, [](Case &c) { c.plan.events[3].waits.push_back({1000, 0, false}); }},
       {"structure", swapped,
-       [](Case &c) { c.plan.events[findEvent(c.plan, EventKind::LoadTensor)].queue = 0; }},
+       [](Case &c) { c.plan.events[3].waits.push_back({1000, 0, false}); }},
+      {"structure", swapped,
+       [](Case &c) {
+         c.plan.events[findEvent(c.plan, EventKind::LoadTensor)].queue = 0;
+       }},
       {"coverage", swapped,
-       [](Case &c) { c.plan.events[findEvent(c.plan, EventKind::Run)].trips = 3; }},
+       [](Case &c) {
+         c.plan.events[findEvent(c.plan, EventKind::Run)].trips = 3;
+       }},
       {"coverage", swapped, [](Case &c) { c.plan.phases[2].steps.pop_back(); }},
       {"coverage", swapped, [](Case &c) { c.plan.phases[0].keep = true; }},
-      {"coverage", swapped,
-       [](Case &c) { eraseOne(c, EventKind::Run); }},
+      {"coverage", swapped, [](Case &c) { eraseOne(c, EventKind::Run); }},
       {"microbatch", swapped, [](Case &c) { c.plan.phases[1].microbatch = 2; }},
-      {"size", swapped, [](Case &c) { bufferOf(c.plan, Content::Value).slotBytes -= 4; }},
+      {"size", swapped,
+       [](Case &c) { bufferOf(c.plan, Content::Value).slotBytes -= 4; }},
       {"size", swapped, [](Case &c) { c.plan.homes[0].slotBytes += 4; }},
-      {"alignment", swapped, [](Case &c) { bufferOf(c.plan, Content::Tensor).offset += 4; }},
+      {"alignment", swapped,
+       [](Case &c) { bufferOf(c.plan, Content::Tensor).offset += 4; }},
       {"live-range", swapped,
        [](Case &c) {
          Buffer &buffer = bufferOf(c.plan, Content::Tensor);
@@ -100,47 +109,61 @@ const std::vector<Row> &rows() {
       {"overlap", swapped,
        [](Case &c) {
          // A weight and the value that is computed with it.
-         bufferOf(c.plan, Content::Value).offset = bufferOf(c.plan, Content::Tensor).offset;
+         bufferOf(c.plan, Content::Value).offset =
+             bufferOf(c.plan, Content::Tensor).offset;
        }},
       {"capacity", swapped,
-       [](Case &c) { c.machine.devices[0].capacity = c.plan.peakBytes[0] - 1; }},
-      {"capacity", swapped, [](Case &c) { c.machine.hostBytes = c.plan.hostBytes - 1; }},
+       [](Case &c) {
+         c.machine.devices[0].capacity = c.plan.peakBytes[0] - 1;
+       }},
+      {"capacity", swapped,
+       [](Case &c) { c.machine.hostBytes = c.plan.hostBytes - 1; }},
       {"peak", swapped, [](Case &c) { c.plan.peakBytes[0] -= 64; }},
-      {"host", swapped, [](Case &c) { c.plan.homes[1].offset = c.plan.homes[0].offset; }},
+      {"host", swapped,
+       [](Case &c) { c.plan.homes[1].offset = c.plan.homes[0].offset; }},
       {"host", swapped, [](Case &c) { c.plan.homes.pop_back(); }},
       {"traffic", swapped, [](Case &c) { c.plan.traffic[0] += 1; }},
       {"traffic", swapped,
-       [](Case &c) { c.plan.events[findEvent(c.plan, EventKind::LoadTensor)].bytes -= 4; }},
+       [](Case &c) {
+         c.plan.events[findEvent(c.plan, EventKind::LoadTensor)].bytes -= 4;
+       }},
       {"deadlock", swapped,
        [](Case &c) {
          int last = static_cast<int>(c.plan.events.size()) - 1;
-         c.plan.events[findEvent(c.plan, EventKind::LoadTensor)].waits.push_back(
-             {last, Wait::whole, false});
+         c.plan.events[findEvent(c.plan, EventKind::LoadTensor)]
+             .waits.push_back({last, Wait::whole, false});
        }},
       {"read", swapped, [](Case &c) { eraseOne(c, EventKind::LoadTensor); }},
       {"read-order", swapped,
-       [](Case &c) { c.plan.events[findEvent(c.plan, EventKind::Run)].waits.clear(); }},
-      {"write-order", swapped,
-       [](Case &c) { forgetUpdate(c.plan); }},
+       [](Case &c) {
+         c.plan.events[findEvent(c.plan, EventKind::Run)].waits.clear();
+       }},
+      {"write-order", swapped, [](Case &c) { forgetUpdate(c.plan); }},
       {"source", swapped, [](Case &c) { eraseOne(c, EventKind::StoreValue); }},
-      {"gradient", swapped, [](Case &c) { eraseOne(c, EventKind::ZeroGradient); }},
-      {"gradient", swapped, [](Case &c) { eraseOne(c, EventKind::StoreGradient); }},
+      {"gradient", swapped,
+       [](Case &c) { eraseOne(c, EventKind::ZeroGradient); }},
+      {"gradient", swapped,
+       [](Case &c) { eraseOne(c, EventKind::StoreGradient); }},
       {"update", swapped, [](Case &c) { eraseOne(c, EventKind::Update); }},
       {"update", swapped,
        [](Case &c) {
-         c.plan.events.push_back(c.plan.events[findEvent(c.plan, EventKind::Update)]);
+         c.plan.events.push_back(
+             c.plan.events[findEvent(c.plan, EventKind::Update)]);
        }},
-      {"update", resident, [](Case &c) { c.problem.tensors[1].updatePlace = UpdatePlace::Host; }},
+      {"update", resident,
+       [](Case &c) { c.problem.tensors[1].updatePlace = UpdatePlace::Host; }},
       {"scalar", swapped, [](Case &c) { eraseOne(c, EventKind::ZeroScalar); }},
       {"scalar", swapped, [](Case &c) { eraseOne(c, EventKind::LoadScalar); }},
       {"scalar", swapped, [](Case &c) { eraseOne(c, EventKind::StoreScalar); }},
       {"output", delivering,
        [](Case &c) {
          int logits = static_cast<int>(c.problem.values.size()) - 1;
-         eraseEvent(c.plan, c.problem, findEvent(c.plan, EventKind::StoreValue, logits));
+         eraseEvent(c.plan, c.problem,
+                    findEvent(c.plan, EventKind::StoreValue, logits));
        }},
       {"persistent", resident, [](Case &c) { c.plan.store.pop_back(); }},
-      {"persistent", resident, [](Case &c) { bufferOf(c.plan, Content::State).last = {3, 0}; }},
+      {"persistent", resident,
+       [](Case &c) { bufferOf(c.plan, Content::State).last = {3, 0}; }},
       {"persistent", resident,
        [](Case &c) {
          c.plan.buffers[c.plan.load[0].buffer].persistent = false;
@@ -170,7 +193,8 @@ TEST(Verify, EveryRuleIsBrokenByItsMutation) {
     Case c = row.make();
     row.damage(c);
     EXPECT_TRUE(rulesBroken(c).count(row.rule))
-        << "row " << i << " (" << row.rule << "): " << problemsOf(c.plan, c.problem, c.machine);
+        << "row " << i << " (" << row.rule
+        << "): " << problemsOf(c.plan, c.problem, c.machine);
   }
 }
 
@@ -178,7 +202,8 @@ TEST(Verify, EveryRuleHasARow) {
   std::set<std::string> tested;
   for (const Row &row : rows())
     tested.insert(row.rule);
-  EXPECT_EQ(tested, std::set<std::string>(verifyRules.begin(), verifyRules.end()));
+  EXPECT_EQ(tested,
+            std::set<std::string>(verifyRules.begin(), verifyRules.end()));
 }
 
 TEST(Verify, NamesBothEvents) {

@@ -1,0 +1,209 @@
+//===- CheckMemory.cpp - Addresses of a plan ------------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Planner/Replay.h"
+
+#include <algorithm>
+#include <map>
+
+namespace harmony::planner {
+
+namespace {
+
+std::string number(int64_t n) { return std::to_string(n); }
+
+int64_t bytesOf(const Buffer &buffer, const Problem &problem,
+                const Plan &plan) {
+  int64_t u = plan.phases.empty() ? 1 : plan.phases[0].microbatch;
+  switch (buffer.content) {
+  case Content::Tensor:
+    return problem.tensors[buffer.object].bytes;
+  case Content::State:
+    return problem.tensors[buffer.object].stateBytes;
+  case Content::Gradient:
+    return problem.tensors[buffer.object].gradientBytes;
+  case Content::Saved:
+    return problem.cost(buffer.object, u).savedBytes;
+  case Content::Scalar:
+    return problem.scalars[buffer.object].bytes;
+  case Content::Workspace: {
+    const Event &event = plan.events[buffer.first.event];
+    const Cost &cost = problem.cost(buffer.object, u);
+    bool backward = event.kind == EventKind::Run &&
+                    plan.phases[event.phase].steps[buffer.first.step].kind ==
+                        StepKind::Backward;
+    return backward ? cost.backwardWorkspace : cost.forwardWorkspace;
+  }
+  default:
+    return problem.values[buffer.object].bytes(u);
+  }
+}
+
+void checkBuffer(const Plan &plan, const Problem &problem, size_t b,
+                 Report &report) {
+  const Buffer &buffer = plan.buffers[b];
+  std::string what = "buffer " + std::to_string(b) + " (" +
+                     name(buffer.content) + " " +
+                     std::to_string(buffer.object) + ")";
+  if (buffer.slotBytes != bytesOf(buffer, problem, plan))
+    report.add("size",
+               what + " has slots of " + number(buffer.slotBytes) +
+                   " bytes, what it holds has " +
+                   number(bytesOf(buffer, problem, plan)),
+               buffer.first.event);
+  if (buffer.offset < 0 || buffer.offset % bufferAlignment != 0 ||
+      (buffer.slots > 1 && (buffer.stride % bufferAlignment != 0 ||
+                            buffer.stride < buffer.slotBytes)))
+    report.add("alignment",
+               what + " has offset " + number(buffer.offset) + " and stride " +
+                   number(buffer.stride) + ", accepted are multiples of " +
+                   number(bufferAlignment),
+               buffer.first.event);
+  const Event &tail = plan.events.back();
+  int tailStep =
+      tail.kind == EventKind::Run
+          ? static_cast<int>(plan.phases[tail.phase].steps.size()) - 1
+          : 0;
+  Point end{static_cast<int>(plan.events.size()) - 1, tailStep};
+  if (buffer.persistent && !(buffer.first == Point{0, 0} && buffer.last == end))
+    report.add("persistent", what + " is persistent but not live throughout",
+               buffer.first.event);
+}
+
+/// Live buffers are pairwise disjoint, so that a new one can only meet its
+/// neighbours by address.
+void checkOverlap(const Plan &plan, int device, Report &report) {
+  std::vector<int> byStart, byEnd;
+  for (int b = 0; b < static_cast<int>(plan.buffers.size()); ++b)
+    if (plan.buffers[b].device == device)
+      byStart.push_back(b);
+  byEnd = byStart;
+  std::sort(byStart.begin(), byStart.end(), [&](int x, int y) {
+    return plan.buffers[x].first < plan.buffers[y].first;
+  });
+  std::sort(byEnd.begin(), byEnd.end(), [&](int x, int y) {
+    return plan.buffers[x].last < plan.buffers[y].last;
+  });
+  std::map<int64_t, int> live; // by offset
+  size_t ended = 0;
+  auto clash = [&](int a, int b) {
+    const Buffer &x = plan.buffers[a], &y = plan.buffers[b];
+    if (x.offset < y.end() && y.offset < x.end())
+      report.add("overlap",
+                 "buffers " + std::to_string(a) + " (" + name(x.content) + " " +
+                     std::to_string(x.object) + ", [" + number(x.offset) +
+                     ", " + number(x.end()) + ")) and " + std::to_string(b) +
+                     " (" + name(y.content) + " " + std::to_string(y.object) +
+                     ", [" + number(y.offset) + ", " + number(y.end()) +
+                     ")) are live at the same time",
+                 x.first.event, y.first.event);
+  };
+  for (int b : byStart) {
+    const Buffer &buffer = plan.buffers[b];
+    for (;
+         ended < byEnd.size() && plan.buffers[byEnd[ended]].last < buffer.first;
+         ++ended) {
+      auto it = live.find(plan.buffers[byEnd[ended]].offset);
+      if (it != live.end() && it->second == byEnd[ended])
+        live.erase(it);
+    }
+    auto next = live.lower_bound(buffer.offset);
+    if (next != live.end())
+      clash(next->second, b);
+    if (next != live.begin())
+      clash(std::prev(next)->second, b);
+    live.emplace(buffer.offset, b);
+  }
+}
+
+bool homeFits(const Home &home, const Problem &problem, const Plan &plan) {
+  auto is = [&](size_t count, int64_t slots, auto bytes) {
+    return home.object >= 0 && static_cast<size_t>(home.object) < count &&
+           home.slots == slots && home.slotBytes == bytes();
+  };
+  int64_t u = plan.phases[0].microbatch;
+  auto tensor = [&]() -> const Tensor & {
+    return problem.tensors[home.object];
+  };
+  switch (home.kind) {
+  case HomeKind::Tensor:
+    return is(problem.tensors.size(), 1, [&] { return tensor().bytes; });
+  case HomeKind::State:
+    return is(problem.tensors.size(), 1, [&] { return tensor().stateBytes; });
+  case HomeKind::Gradient:
+    return is(problem.tensors.size(), 1,
+              [&] { return tensor().gradientBytes; });
+  case HomeKind::Scalar:
+    return is(problem.scalars.size(), 1,
+              [&] { return problem.scalars[home.object].bytes; });
+  default:
+    return is(problem.values.size(), plan.batch / u,
+              [&] { return problem.values[home.object].bytes(u); });
+  }
+}
+
+void checkHost(const Plan &plan, const Problem &problem, const Machine &machine,
+               Report &report) {
+  std::map<int64_t, int64_t> taken;
+  for (const Home &home : plan.homes) {
+    if (home.offset < 0 || home.offset % bufferAlignment != 0 ||
+        home.slots < 1 || home.slotBytes < 1)
+      report.add("host", std::string("the home of ") + name(home.kind) + " " +
+                             std::to_string(home.object) + " is at " +
+                             number(home.offset) + " with " +
+                             number(home.bytes()) + " bytes");
+    if (!homeFits(home, problem, plan))
+      report.add("size", std::string("the home of ") + name(home.kind) + " " +
+                             std::to_string(home.object) + " has " +
+                             std::to_string(home.slots) + " slots of " +
+                             number(home.slotBytes) +
+                             " bytes, which is not what it holds");
+    auto next = taken.lower_bound(home.offset);
+    bool clash =
+        next != taken.end() && next->first < home.offset + home.bytes();
+    clash |= next != taken.begin() && std::prev(next)->second > home.offset;
+    if (clash)
+      report.add("host", std::string("the home of ") + name(home.kind) + " " +
+                             std::to_string(home.object) + " overlaps another");
+    taken[home.offset] = home.offset + home.bytes();
+    if (home.offset + home.bytes() > plan.hostBytes)
+      report.add("host", "a home ends at " +
+                             number(home.offset + home.bytes()) +
+                             ", beyond the host store of " +
+                             number(plan.hostBytes) + " bytes");
+  }
+  if (machine.hostBytes > 0 && plan.hostBytes > machine.hostBytes)
+    report.add("capacity", "the host store has " + number(plan.hostBytes) +
+                               " bytes, the machine " +
+                               number(machine.hostBytes));
+}
+
+} // namespace
+
+void checkMemory(const Plan &plan, const Problem &problem,
+                 const Machine &machine, Report &report) {
+  for (size_t b = 0; b < plan.buffers.size(); ++b)
+    checkBuffer(plan, problem, b, report);
+  std::vector<int64_t> peaks(machine.devices.size(), 0);
+  for (const Buffer &buffer : plan.buffers)
+    peaks[buffer.device] = std::max(peaks[buffer.device], buffer.end());
+  for (size_t d = 0; d < peaks.size(); ++d) {
+    if (peaks[d] > machine.devices[d].capacity)
+      report.add("capacity", "device " + std::to_string(d) + " needs " +
+                                 number(peaks[d]) + " bytes, it has " +
+                                 number(machine.devices[d].capacity));
+    if (peaks[d] != (d < plan.peakBytes.size() ? plan.peakBytes[d] : 0))
+      report.add("peak",
+                 "the peak of device " + std::to_string(d) + " is " +
+                     number(peaks[d]) + " bytes, the plan says " +
+                     number(d < plan.peakBytes.size() ? plan.peakBytes[d] : 0));
+    checkOverlap(plan, static_cast<int>(d), report);
+  }
+  checkHost(plan, problem, machine, report);
+}
+
+} // namespace harmony::planner
