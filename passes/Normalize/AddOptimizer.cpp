@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// PyTorch's AdamW, Adam and SGD, operation by operation. What changes from step to
-// step (bias corrections, learning rate) comes in scalars that the runtime writes:
-// HmScalarKind in runtime/program.h.
+// PyTorch's AdamW, Adam and SGD, operation by operation. What changes from step
+// to step (bias corrections, learning rate) comes in scalars that the runtime
+// writes: HmScalarKind in runtime/program.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,12 +33,21 @@ namespace {
 /// Elementwise arithmetic on values of one tensor type; scalars are broadcast.
 class UpdateBuilder {
 public:
-  UpdateBuilder(ImplicitLocOpBuilder &builder, RankedTensorType type) : builder(builder), type(type) {}
+  UpdateBuilder(ImplicitLocOpBuilder &builder, RankedTensorType type)
+      : builder(builder), type(type) {}
 
-  Value add(Value a, Value b) { return arith::AddFOp::create(builder, whole(a), whole(b)); }
-  Value subtract(Value a, Value b) { return arith::SubFOp::create(builder, whole(a), whole(b)); }
-  Value multiply(Value a, Value b) { return arith::MulFOp::create(builder, whole(a), whole(b)); }
-  Value divide(Value a, Value b) { return arith::DivFOp::create(builder, whole(a), whole(b)); }
+  Value add(Value a, Value b) {
+    return arith::AddFOp::create(builder, whole(a), whole(b));
+  }
+  Value subtract(Value a, Value b) {
+    return arith::SubFOp::create(builder, whole(a), whole(b));
+  }
+  Value multiply(Value a, Value b) {
+    return arith::MulFOp::create(builder, whole(a), whole(b));
+  }
+  Value divide(Value a, Value b) {
+    return arith::DivFOp::create(builder, whole(a), whole(b));
+  }
   Value squareRoot(Value a) { return math::SqrtOp::create(builder, whole(a)); }
 
 private:
@@ -57,8 +66,9 @@ struct Scalar {
   HmScalarKind kind;
 };
 
-/// A built-in optimizer: its state per parameter, its scalars, and its formula, which
-/// maps (parameter, gradient, states.., scalars..) to (parameter, states..).
+/// A built-in optimizer: its state per parameter, its scalars, and its formula,
+/// which maps (parameter, gradient, states.., scalars..) to (parameter,
+/// states..).
 struct Optimizer {
   StringLiteral name;
   SmallVector<StringLiteral> states;
@@ -68,8 +78,10 @@ struct Optimizer {
 
 /// m += (g - m) (1 - beta1); v = v beta2 + (1 - beta2) g g;
 /// w -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon)
-SmallVector<Value> adamStep(UpdateBuilder &b, Value w, Value g, Value m, Value v, ValueRange s) {
-  Value oneMinusBeta1 = s[0], beta2 = s[1], oneMinusBeta2 = s[2], epsilon = s[3], stepSize = s[4], correction = s[5];
+SmallVector<Value> adamStep(UpdateBuilder &b, Value w, Value g, Value m,
+                            Value v, ValueRange s) {
+  Value oneMinusBeta1 = s[0], beta2 = s[1], oneMinusBeta2 = s[2],
+        epsilon = s[3], stepSize = s[4], correction = s[5];
   m = b.add(m, b.multiply(b.subtract(g, m), oneMinusBeta1));
   v = b.add(b.multiply(v, beta2), b.multiply(b.multiply(oneMinusBeta2, g), g));
   Value denominator = b.add(b.divide(b.squareRoot(v), correction), epsilon);
@@ -81,10 +93,12 @@ SmallVector<Value> adamWFormula(UpdateBuilder &b, ValueRange a) {
 }
 
 SmallVector<Value> adamFormula(UpdateBuilder &b, ValueRange a) {
-  return adamStep(b, a[0], b.add(a[1], b.multiply(a[4], a[0])), a[2], a[3], a.drop_front(5));
+  return adamStep(b, a[0], b.add(a[1], b.multiply(a[4], a[0])), a[2], a[3],
+                  a.drop_front(5));
 }
 
-/// v = momentum v + g, w -= lr v. The momentum is 0 in the first step, which makes v = g.
+/// v = momentum v + g, w -= lr v. The momentum is 0 in the first step, which
+/// makes v = g.
 SmallVector<Value> sgdFormula(UpdateBuilder &b, ValueRange a) {
   Value g = b.add(a[1], b.multiply(a[3], a[0]));
   Value v = b.add(b.multiply(a[4], a[2]), g);
@@ -103,20 +117,27 @@ SmallVector<Scalar> adamScalars(Scalar decay) {
 
 std::optional<Optimizer> getOptimizer(StringRef name) {
   if (name == "adamw")
-    return Optimizer{"adamw", {"exp_avg", "exp_avg_sq"}, adamScalars({"decay_factor", HM_SCALAR_DECAY_FACTOR}),
+    return Optimizer{"adamw",
+                     {"exp_avg", "exp_avg_sq"},
+                     adamScalars({"decay_factor", HM_SCALAR_DECAY_FACTOR}),
                      adamWFormula};
   if (name == "adam")
-    return Optimizer{"adam", {"exp_avg", "exp_avg_sq"}, adamScalars({"weight_decay", HM_SCALAR_WEIGHT_DECAY}),
+    return Optimizer{"adam",
+                     {"exp_avg", "exp_avg_sq"},
+                     adamScalars({"weight_decay", HM_SCALAR_WEIGHT_DECAY}),
                      adamFormula};
   if (name == "sgd")
     return Optimizer{"sgd",
                      {"momentum_buffer"},
-                     {{"weight_decay", HM_SCALAR_WEIGHT_DECAY}, {"momentum", HM_SCALAR_MOMENTUM}, {"lr", HM_SCALAR_LR}},
+                     {{"weight_decay", HM_SCALAR_WEIGHT_DECAY},
+                      {"momentum", HM_SCALAR_MOMENTUM},
+                      {"lr", HM_SCALAR_LR}},
                      sgdFormula};
   return std::nullopt;
 }
 
-struct AddOptimizerPass : harmony::impl::AddOptimizerPassBase<AddOptimizerPass> {
+struct AddOptimizerPass
+    : harmony::impl::AddOptimizerPassBase<AddOptimizerPass> {
   AddOptimizerPass() = default;
   explicit AddOptimizerPass(const std::string &name) { optimizer = name; }
 
@@ -124,7 +145,8 @@ struct AddOptimizerPass : harmony::impl::AddOptimizerPassBase<AddOptimizerPass> 
     ModuleOp module = getOperation();
     std::optional<Optimizer> chosen = getOptimizer(optimizer);
     if (!chosen) {
-      module.emitError("optimizer is '" + optimizer + "', accepted are adamw, adam and sgd");
+      module.emitError("optimizer is '" + optimizer +
+                       "', accepted are adamw, adam and sgd");
       return signalPassFailure();
     }
     llvm::DenseSet<Attribute> updated;
@@ -153,16 +175,20 @@ struct AddOptimizerPass : harmony::impl::AddOptimizerPassBase<AddOptimizerPass> 
     return name;
   }
 
-  Attribute addScalar(ModuleOp module, const Optimizer &chosen, const Scalar &scalar) {
+  Attribute addScalar(ModuleOp module, const Optimizer &chosen,
+                      const Scalar &scalar) {
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
     std::string name = getFreeName(module, Twine("optimizer.") + scalar.name);
-    auto variable = nn::VariableOp::create(builder, module.getLoc(), name,
-                                           RankedTensorType::get({}, builder.getF32Type()), nn::Role::scalar, nullptr);
+    auto variable =
+        nn::VariableOp::create(builder, module.getLoc(), name,
+                               RankedTensorType::get({}, builder.getF32Type()),
+                               nn::Role::scalar, nullptr);
     variable->setAttr("nn.scalar_kind", builder.getI64IntegerAttr(scalar.kind));
     return FlatSymbolRefAttr::get(variable.getSymNameAttr());
   }
 
-  LogicalResult addUpdate(ModuleOp module, const Optimizer &chosen, nn::VariableOp parameter,
+  LogicalResult addUpdate(ModuleOp module, const Optimizer &chosen,
+                          nn::VariableOp parameter,
                           ArrayRef<Attribute> scalars) {
     auto type = cast<RankedTensorType>(parameter.getType());
     if (!type.getElementType().isF32())
@@ -173,34 +199,44 @@ struct AddOptimizerPass : harmony::impl::AddOptimizerPassBase<AddOptimizerPass> 
     for (StringRef state : chosen.states) {
       std::string name = (parameter.getSymName() + "." + state).str();
       if (module.lookupSymbol(name))
-        return parameter.emitError("optimizer state needs the name '" + name + "', which is taken");
+        return parameter.emitError("optimizer state needs the name '" + name +
+                                   "', which is taken");
       auto variable =
-          nn::VariableOp::create(builder, parameter.getLoc(), name, type, nn::Role::optimizer, nullptr);
+          nn::VariableOp::create(builder, parameter.getLoc(), name, type,
+                                 nn::Role::optimizer, nullptr);
       states.push_back(FlatSymbolRefAttr::get(variable.getSymNameAttr()));
     }
     FlatSymbolRefAttr function = getFunction(module, chosen, type);
-    nn::OptimizeOp::create(builder, parameter.getLoc(), FlatSymbolRefAttr::get(parameter.getSymNameAttr()), function,
-                           builder.getArrayAttr(states), builder.getArrayAttr(scalars));
+    nn::OptimizeOp::create(builder, parameter.getLoc(),
+                           FlatSymbolRefAttr::get(parameter.getSymNameAttr()),
+                           function, builder.getArrayAttr(states),
+                           builder.getArrayAttr(scalars));
     return success();
   }
 
-  FlatSymbolRefAttr getFunction(ModuleOp module, const Optimizer &chosen, RankedTensorType type) {
+  FlatSymbolRefAttr getFunction(ModuleOp module, const Optimizer &chosen,
+                                RankedTensorType type) {
     FlatSymbolRefAttr &function = functions[type];
     if (function)
       return function;
     std::string suffix;
     for (int64_t extent : type.getShape())
       suffix += (suffix.empty() ? "_" : "x") + std::to_string(extent);
-    ImplicitLocOpBuilder builder = ImplicitLocOpBuilder::atBlockEnd(module.getLoc(), module.getBody());
-    SmallVector<Type> inputs(2 + chosen.states.size(), type), outputs(1 + chosen.states.size(), type);
-    inputs.append(chosen.scalars.size(), RankedTensorType::get({}, type.getElementType()));
-    auto created = func::FuncOp::create(builder, getFreeName(module, chosen.name + suffix),
-                                        builder.getFunctionType(inputs, outputs));
+    ImplicitLocOpBuilder builder =
+        ImplicitLocOpBuilder::atBlockEnd(module.getLoc(), module.getBody());
+    SmallVector<Type> inputs(2 + chosen.states.size(), type),
+        outputs(1 + chosen.states.size(), type);
+    inputs.append(chosen.scalars.size(),
+                  RankedTensorType::get({}, type.getElementType()));
+    auto created =
+        func::FuncOp::create(builder, getFreeName(module, chosen.name + suffix),
+                             builder.getFunctionType(inputs, outputs));
     created.setPrivate();
     Block *body = created.addEntryBlock();
     builder.setInsertionPointToEnd(body);
     UpdateBuilder update(builder, type);
-    func::ReturnOp::create(builder, chosen.formula(update, body->getArguments()));
+    func::ReturnOp::create(builder,
+                           chosen.formula(update, body->getArguments()));
     return function = FlatSymbolRefAttr::get(created.getSymNameAttr());
   }
 
@@ -209,8 +245,11 @@ struct AddOptimizerPass : harmony::impl::AddOptimizerPassBase<AddOptimizerPass> 
 
 } // namespace
 
-std::unique_ptr<Pass> harmony::createAddOptimizerPass() { return std::make_unique<AddOptimizerPass>(); }
+std::unique_ptr<Pass> harmony::createAddOptimizerPass() {
+  return std::make_unique<AddOptimizerPass>();
+}
 
-std::unique_ptr<Pass> harmony::createAddOptimizerPass(const std::string &optimizer) {
+std::unique_ptr<Pass>
+harmony::createAddOptimizerPass(const std::string &optimizer) {
   return std::make_unique<AddOptimizerPass>(optimizer);
 }

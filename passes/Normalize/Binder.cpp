@@ -14,12 +14,16 @@ using namespace mlir;
 using namespace harmony;
 using namespace harmony::normalize;
 
-Binder::Binder(onnx::NodeOp node, TensorBuilder &builder, ArrayRef<NodeValue> inputs)
-    : node(node), builder(builder), inputs(inputs), readInputs(inputs.size()), outputs(node.getNumResults()) {}
+Binder::Binder(onnx::NodeOp node, TensorBuilder &builder,
+               ArrayRef<NodeValue> inputs)
+    : node(node), builder(builder), inputs(inputs), readInputs(inputs.size()),
+      outputs(node.getNumResults()) {}
 
 int64_t Binder::version() const { return onnx::NodeOp(node).getVersion(); }
 
-bool Binder::hasInput(unsigned index) const { return onnx::NodeOp(node).hasInput(index); }
+bool Binder::hasInput(unsigned index) const {
+  return onnx::NodeOp(node).hasInput(index);
+}
 
 Tensor Binder::input(unsigned index) {
   if (!hasInput(index))
@@ -102,7 +106,8 @@ std::optional<SmallVector<int64_t>> Binder::integerList(StringRef name) {
 
 int64_t Binder::axis(int64_t axis, int64_t rank) {
   if (axis < -rank || axis >= rank) {
-    refuse("axis is " + Twine(axis) + ", accepted is [" + Twine(-rank) + ", " + Twine(rank - 1) + "]");
+    refuse("axis is " + Twine(axis) + ", accepted is [" + Twine(-rank) + ", " +
+           Twine(rank - 1) + "]");
     return 0;
   }
   return axis < 0 ? axis + rank : axis;
@@ -121,10 +126,13 @@ SmallVector<int64_t> Binder::axes(ArrayRef<int64_t> list, int64_t rank) {
 unsigned Binder::outputCount() const { return outputs.size(); }
 
 bool Binder::isOutputUsed(unsigned index) const {
-  return index < outputs.size() && !onnx::NodeOp(node).getResult(index).use_empty();
+  return index < outputs.size() &&
+         !onnx::NodeOp(node).getResult(index).use_empty();
 }
 
-void Binder::output(unsigned index, Tensor tensor) { outputs[index].tensor = std::move(tensor); }
+void Binder::output(unsigned index, Tensor tensor) {
+  outputs[index].tensor = std::move(tensor);
+}
 
 void Binder::outputSequence(unsigned index, std::vector<Tensor> tensors) {
   outputs[index].sequence = std::move(tensors);
@@ -139,7 +147,8 @@ std::vector<NodeValue> Binder::finish() {
     if (!readAttributes.contains(entry.getName().strref())) {
       std::string value;
       llvm::raw_string_ostream(value) << entry.getValue();
-      refuse("attribute '" + entry.getName().strref() + "' = " + value + " is not supported");
+      refuse("attribute '" + entry.getName().strref() + "' = " + value +
+             " is not supported");
     }
   for (auto [index, value] : llvm::enumerate(outputs))
     if (isOutputUsed(index) && !value.tensor && !value.isSequence)
@@ -151,7 +160,9 @@ std::vector<NodeValue> Binder::finish() {
 // ConverterTable
 //===----------------------------------------------------------------------===//
 
-static std::string makeKey(StringRef domain, StringRef name) { return (domain + ":" + name).str(); }
+static std::string makeKey(StringRef domain, StringRef name) {
+  return (domain + ":" + name).str();
+}
 
 ConverterTable::ConverterTable() {
   addElementwiseConverters(*this);
@@ -162,8 +173,9 @@ ConverterTable::ConverterTable() {
   addLossConverters(*this);
 }
 
-void ConverterTable::onOp(StringRef name, std::initializer_list<int64_t> versions, Converter converter,
-                          StringRef domain) {
+void ConverterTable::onOp(StringRef name,
+                          std::initializer_list<int64_t> versions,
+                          Converter converter, StringRef domain) {
   for (int64_t version : versions)
     converters[makeKey(domain, name)][version] = converter;
 }
@@ -176,7 +188,8 @@ const Converter *ConverterTable::find(onnx::NodeOp node) const {
   return version == entry->second.end() ? nullptr : &version->second;
 }
 
-SmallVector<int64_t> ConverterTable::getVersions(StringRef domain, StringRef name) const {
+SmallVector<int64_t> ConverterTable::getVersions(StringRef domain,
+                                                 StringRef name) const {
   SmallVector<int64_t> versions;
   auto entry = converters.find(makeKey(domain, name));
   if (entry != converters.end())
@@ -185,14 +198,16 @@ SmallVector<int64_t> ConverterTable::getVersions(StringRef domain, StringRef nam
   return versions;
 }
 
-std::vector<std::pair<std::string, std::vector<int64_t>>> ConverterTable::list() const {
+std::vector<std::pair<std::string, std::vector<int64_t>>>
+ConverterTable::list() const {
   std::vector<std::pair<std::string, std::vector<int64_t>>> result;
   for (const auto &entry : converters) {
     std::vector<int64_t> versions;
     for (const auto &[version, converter] : entry.getValue())
       versions.push_back(version);
     StringRef name = entry.getKey();
-    result.emplace_back((name.starts_with(":") ? name.drop_front() : name).str(), versions);
+    result.emplace_back(
+        (name.starts_with(":") ? name.drop_front() : name).str(), versions);
   }
   std::sort(result.begin(), result.end());
   return result;
@@ -203,27 +218,45 @@ const ConverterTable &harmony::normalize::getConverterTable() {
   return table;
 }
 
-std::vector<std::pair<std::string, std::vector<int64_t>>> harmony::getConvertibleOperators() {
+std::vector<std::pair<std::string, std::vector<int64_t>>>
+harmony::getConvertibleOperators() {
   return getConverterTable().list();
 }
 
-Type harmony::normalize::getElementType(MLIRContext *context, int64_t onnxType) {
+Type harmony::normalize::getElementType(MLIRContext *context,
+                                        int64_t onnxType) {
   Builder builder(context);
-  auto unsignedType = [&](unsigned width) { return IntegerType::get(context, width, IntegerType::Unsigned); };
+  auto unsignedType = [&](unsigned width) {
+    return IntegerType::get(context, width, IntegerType::Unsigned);
+  };
   switch (onnxType) {
-  case 1: return builder.getF32Type();
-  case 2: return unsignedType(8);
-  case 3: return builder.getIntegerType(8);
-  case 4: return unsignedType(16);
-  case 5: return builder.getIntegerType(16);
-  case 6: return builder.getI32Type();
-  case 7: return builder.getI64Type();
-  case 9: return builder.getI1Type();
-  case 10: return builder.getF16Type();
-  case 11: return builder.getF64Type();
-  case 12: return unsignedType(32);
-  case 13: return unsignedType(64);
-  case 16: return builder.getBF16Type();
-  default: return Type();
+  case 1:
+    return builder.getF32Type();
+  case 2:
+    return unsignedType(8);
+  case 3:
+    return builder.getIntegerType(8);
+  case 4:
+    return unsignedType(16);
+  case 5:
+    return builder.getIntegerType(16);
+  case 6:
+    return builder.getI32Type();
+  case 7:
+    return builder.getI64Type();
+  case 9:
+    return builder.getI1Type();
+  case 10:
+    return builder.getF16Type();
+  case 11:
+    return builder.getF64Type();
+  case 12:
+    return unsignedType(32);
+  case 13:
+    return unsignedType(64);
+  case 16:
+    return builder.getBF16Type();
+  default:
+    return Type();
   }
 }

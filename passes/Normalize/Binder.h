@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A converter reads inputs and attributes through the binder, which notes what was
-// read. A node that has an input, an attribute or a used output that its converter
-// did not look at is refused: nothing is ever skipped in silence.
+// A converter reads inputs and attributes through the binder, which notes what
+// was read. A node that has an input, an attribute or a used output that its
+// converter did not look at is refused: nothing is ever skipped in silence.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +34,8 @@ struct NodeValue {
 class Binder {
 public:
   /// `inputs` has one entry per operand of `node`.
-  Binder(onnx::NodeOp node, TensorBuilder &builder, llvm::ArrayRef<NodeValue> inputs);
+  Binder(onnx::NodeOp node, TensorBuilder &builder,
+         llvm::ArrayRef<NodeValue> inputs);
 
   TensorBuilder &build() { return builder; }
   Tensor refuse(const llvm::Twine &message) { return builder.fail(message); }
@@ -71,8 +72,8 @@ public:
   void output(unsigned index, Tensor tensor);
   void outputSequence(unsigned index, std::vector<Tensor> tensors);
 
-  /// The outputs, once the converter is through; an error is left in the builder
-  /// where something was not read.
+  /// The outputs, once the converter is through; an error is left in the
+  /// builder where something was not read.
   std::vector<NodeValue> finish();
 
 private:
@@ -91,14 +92,15 @@ class ConverterTable {
 public:
   ConverterTable();
 
-  /// Registers `converter` for since-versions between which the operator does not
-  /// change in what it reads here.
-  void onOp(llvm::StringRef name, std::initializer_list<int64_t> versions, Converter converter,
-            llvm::StringRef domain = "");
+  /// Registers `converter` for since-versions between which the operator does
+  /// not change in what it reads here.
+  void onOp(llvm::StringRef name, std::initializer_list<int64_t> versions,
+            Converter converter, llvm::StringRef domain = "");
   /// Null where there is none.
   const Converter *find(onnx::NodeOp node) const;
   /// Versions that have a converter.
-  llvm::SmallVector<int64_t> getVersions(llvm::StringRef domain, llvm::StringRef name) const;
+  llvm::SmallVector<int64_t> getVersions(llvm::StringRef domain,
+                                         llvm::StringRef name) const;
   std::vector<std::pair<std::string, std::vector<int64_t>>> list() const;
 
 private:
@@ -115,7 +117,8 @@ void addReductionConverters(ConverterTable &table);
 void addProductConverters(ConverterTable &table);
 void addLossConverters(ConverterTable &table);
 
-/// The MLIR type of ONNX's element type number, null for what MLIR has no type for.
+/// The MLIR type of ONNX's element type number, null for what MLIR has no type
+/// for.
 mlir::Type getElementType(mlir::MLIRContext *context, int64_t onnxType);
 
 } // namespace harmony::normalize

@@ -13,7 +13,8 @@ using namespace harmony::normalize;
 
 BlockArgument harmony::normalize::getInput(Value value) {
   while (Operation *op = value.getDefiningOp()) {
-    if (!isa<nn::ReshapeOp, nn::SliceOp, nn::PadOp, nn::TransposeOp, nn::BroadcastOp>(op))
+    if (!isa<nn::ReshapeOp, nn::SliceOp, nn::PadOp, nn::TransposeOp,
+             nn::BroadcastOp>(op))
       return BlockArgument();
     value = op->getOperand(0);
   }
@@ -36,18 +37,23 @@ std::string harmony::normalize::toText(Attribute attribute) {
 // Reductions
 //===----------------------------------------------------------------------===//
 
-static std::optional<Element> combine(Reduction kind, bool isFloat, Type type, const Element &a, const Element &b) {
+static std::optional<Element> combine(Reduction kind, bool isFloat, Type type,
+                                      const Element &a, const Element &b) {
   if (kind == Reduction::Sum)
-    return Element{a.integer + b.integer, isFloat ? roundTo(type, a.real + b.real) : 0, a.batch + b.batch,
-                   a.sample + b.sample};
+    return Element{a.integer + b.integer,
+                   isFloat ? roundTo(type, a.real + b.real) : 0,
+                   a.batch + b.batch, a.sample + b.sample};
   if (!a.isConstant() || !b.isConstant())
     return std::nullopt;
-  bool takeA = isFloat ? (kind == Reduction::Maximum ? a.real >= b.real : a.real <= b.real)
-                       : (kind == Reduction::Maximum ? a.integer >= b.integer : a.integer <= b.integer);
+  bool takeA = isFloat ? (kind == Reduction::Maximum ? a.real >= b.real
+                                                     : a.real <= b.real)
+                       : (kind == Reduction::Maximum ? a.integer >= b.integer
+                                                     : a.integer <= b.integer);
   return takeA ? a : b;
 }
 
-Tensor TensorBuilder::reduce(Reduction kind, const Tensor &x, ArrayRef<int64_t> axes, bool keepDims) {
+Tensor TensorBuilder::reduce(Reduction kind, const Tensor &x,
+                             ArrayRef<int64_t> axes, bool keepDims) {
   if (!x || axes.empty())
     return x;
   SmallVector<int64_t> sorted(axes);
@@ -65,11 +71,13 @@ Tensor TensorBuilder::reduce(Reduction kind, const Tensor &x, ArrayRef<int64_t> 
   if (x.isBatchSum()) {
     if (kind != Reduction::Sum)
       return refuseBatchSum(x, "is reduced to a maximum or minimum");
-    return mapSum(x, [&](const Tensor &numerator) { return reduce(kind, numerator, axes, keepDims); });
+    return mapSum(x, [&](const Tensor &numerator) {
+      return reduce(kind, numerator, axes, keepDims);
+    });
   }
   if (overBatch && kind != Reduction::Sum)
-    return fail("takes the maximum or minimum over the batch axis of " + toString(x.shape()) +
-                ": this combines samples");
+    return fail("takes the maximum or minimum over the batch axis of " +
+                toString(x.shape()) + ": this combines samples");
 
   if (x.isKnown()) {
     SmallVector<int64_t> permutation;
@@ -78,18 +86,24 @@ Tensor TensorBuilder::reduce(Reduction kind, const Tensor &x, ArrayRef<int64_t> 
         permutation.push_back(axis);
     permutation.append(sorted);
     const std::vector<Element> &source = transpose(x, permutation).elements();
-    int64_t count = getElementCount(dropped), inner = count ? source.size() / count : 0;
+    int64_t count = getElementCount(dropped),
+            inner = count ? source.size() / count : 0;
     std::vector<Element> elements;
     for (int64_t i = 0; i < count && inner > 0; ++i) {
       std::optional<Element> total = source[i * inner];
       for (int64_t j = 1; j < inner && total; ++j)
-        total = combine(kind, x.isFloat(), x.type(), *total, source[i * inner + j]);
+        total =
+            combine(kind, x.isFloat(), x.type(), *total, source[i * inner + j]);
       if (total && overBatch) {
         // The same for each of N samples.
-        if (!total->isConstant() || (x.isFloat() && total->real != std::floor(total->real)))
+        if (!total->isConstant() ||
+            (x.isFloat() && total->real != std::floor(total->real)))
           total.reset();
         else
-          *total = Element{0, 0, x.isFloat() ? static_cast<int64_t>(total->real) : total->integer, 0};
+          *total = Element{0, 0,
+                           x.isFloat() ? static_cast<int64_t>(total->real)
+                                       : total->integer,
+                           0};
       }
       if (!total)
         break;
@@ -102,8 +116,10 @@ Tensor TensorBuilder::reduce(Reduction kind, const Tensor &x, ArrayRef<int64_t> 
   Value value = materialize(x);
   if (!value)
     return Tensor();
-  static constexpr nn::ReduceKind kinds[] = {nn::ReduceKind::sum, nn::ReduceKind::max, nn::ReduceKind::min};
-  Value reduced = emit<nn::ReduceOp>(getType(dropped, x.type()), value, kinds[static_cast<int>(kind)],
+  static constexpr nn::ReduceKind kinds[] = {
+      nn::ReduceKind::sum, nn::ReduceKind::max, nn::ReduceKind::min};
+  Value reduced = emit<nn::ReduceOp>(getType(dropped, x.type()), value,
+                                     kinds[static_cast<int>(kind)],
                                      ArrayRef<int64_t>(sorted));
   Tensor result = reshape(withValue(x.type(), dropped, reduced), shape);
   if (!overBatch || !result)
@@ -118,7 +134,8 @@ Tensor TensorBuilder::reduce(Reduction kind, const Tensor &x, ArrayRef<int64_t> 
   return Tensor(data);
 }
 
-Tensor TensorBuilder::mean(const Tensor &x, ArrayRef<int64_t> axes, bool keepDims) {
+Tensor TensorBuilder::mean(const Tensor &x, ArrayRef<int64_t> axes,
+                           bool keepDims) {
   Tensor sum = reduce(Reduction::Sum, x, axes, keepDims);
   if (!sum || axes.empty())
     return sum;
@@ -126,7 +143,8 @@ Tensor TensorBuilder::mean(const Tensor &x, ArrayRef<int64_t> axes, bool keepDim
   Element count{1};
   for (int64_t axis : axes)
     count.integer *= x.shape()[axis].forOneSample();
-  bool overBatch = llvm::any_of(axes, [&](int64_t axis) { return x.shape()[axis].isBatch(); });
+  bool overBatch = llvm::any_of(
+      axes, [&](int64_t axis) { return x.shape()[axis].isBatch(); });
   if (overBatch)
     std::swap(count.integer, count.batch);
   if (sum.isBatchSum())
@@ -140,15 +158,17 @@ Tensor TensorBuilder::mean(const Tensor &x, ArrayRef<int64_t> axes, bool keepDim
 // Contractions
 //===----------------------------------------------------------------------===//
 
-/// Reads through a transposition where the free axes keep their order: a product
-/// takes its operands with any strides.
-static Value readThroughTranspose(Value value, SmallVectorImpl<int64_t> &batch, SmallVectorImpl<int64_t> &contract) {
+/// Reads through a transposition where the free axes keep their order: a
+/// product takes its operands with any strides.
+static Value readThroughTranspose(Value value, SmallVectorImpl<int64_t> &batch,
+                                  SmallVectorImpl<int64_t> &contract) {
   auto producer = value.getDefiningOp<nn::TransposeOp>();
   if (!producer)
     return value;
   int64_t lastFree = -1;
   for (auto [axis, source] : llvm::enumerate(producer.getPermutation())) {
-    if (llvm::is_contained(batch, static_cast<int64_t>(axis)) || llvm::is_contained(contract, static_cast<int64_t>(axis)))
+    if (llvm::is_contained(batch, static_cast<int64_t>(axis)) ||
+        llvm::is_contained(contract, static_cast<int64_t>(axis)))
       continue;
     if (source < lastFree)
       return value;
@@ -161,20 +181,23 @@ static Value readThroughTranspose(Value value, SmallVectorImpl<int64_t> &batch, 
   return producer.getOperand();
 }
 
-Tensor TensorBuilder::dot(const Tensor &a, const Tensor &b, const DotAxes &requested) {
+Tensor TensorBuilder::dot(const Tensor &a, const Tensor &b,
+                          const DotAxes &requested) {
   if (!a || !b)
     return Tensor();
   if (a.isBatchSum() || b.isBatchSum())
     return refuseBatchSum(a.isBatchSum() ? a : b, "is multiplied");
   if (a.type() != b.type() || !a.isFloat())
-    return fail("operands have element types " + toText(a.type()) + " and " + toText(b.type()) +
-                ", expected equal floating types");
-  for (auto [left, right] : llvm::zip(requested.lhsContract, requested.rhsContract)) {
+    return fail("operands have element types " + toText(a.type()) + " and " +
+                toText(b.type()) + ", expected equal floating types");
+  for (auto [left, right] :
+       llvm::zip(requested.lhsContract, requested.rhsContract)) {
     if (a.shape()[left] != b.shape()[right])
-      return fail("shapes " + toString(a.shape()) + " and " + toString(b.shape()) + " do not fit");
+      return fail("shapes " + toString(a.shape()) + " and " +
+                  toString(b.shape()) + " do not fit");
     if (a.shape()[left].isBatch())
-      return fail("sums over the batch axis of " + toString(a.shape()) + " and " + toString(b.shape()) +
-                  ": this combines samples");
+      return fail("sums over the batch axis of " + toString(a.shape()) +
+                  " and " + toString(b.shape()) + ": this combines samples");
   }
   DotAxes axes = requested;
   Value lhs = materialize(a), rhs = materialize(b);
@@ -182,12 +205,17 @@ Tensor TensorBuilder::dot(const Tensor &a, const Tensor &b, const DotAxes &reque
     return Tensor();
   lhs = readThroughTranspose(lhs, axes.lhsBatch, axes.lhsContract);
   rhs = readThroughTranspose(rhs, axes.rhsBatch, axes.rhsContract);
-  auto type = nn::inferDotGeneral(mlir::cast<RankedTensorType>(lhs.getType()), mlir::cast<RankedTensorType>(rhs.getType()),
-                                  axes.lhsBatch, axes.rhsBatch, axes.lhsContract, axes.rhsContract);
+  auto type = nn::inferDotGeneral(mlir::cast<RankedTensorType>(lhs.getType()),
+                                  mlir::cast<RankedTensorType>(rhs.getType()),
+                                  axes.lhsBatch, axes.rhsBatch,
+                                  axes.lhsContract, axes.rhsContract);
   if (failed(type))
-    return fail("shapes " + toString(a.shape()) + " and " + toString(b.shape()) +
-                " do not fit, or carry the batch along different axes, which combines samples");
-  return fromValue(emit<nn::DotGeneralOp>(*type, lhs, rhs, axes.lhsBatch, axes.rhsBatch, axes.lhsContract,
+    return fail("shapes " + toString(a.shape()) + " and " +
+                toString(b.shape()) +
+                " do not fit, or carry the batch along different axes, which "
+                "combines samples");
+  return fromValue(emit<nn::DotGeneralOp>(*type, lhs, rhs, axes.lhsBatch,
+                                          axes.rhsBatch, axes.lhsContract,
                                           axes.rhsContract),
                    a.type());
 }
@@ -197,7 +225,8 @@ Tensor TensorBuilder::dot(const Tensor &a, const Tensor &b, const DotAxes &reque
 //===----------------------------------------------------------------------===//
 
 /// The permutation that moves `axis` to the end; its inverse if `back`.
-static SmallVector<int64_t> moveToEnd(int64_t rank, int64_t axis, bool back = false) {
+static SmallVector<int64_t> moveToEnd(int64_t rank, int64_t axis,
+                                      bool back = false) {
   SmallVector<int64_t> permutation;
   for (int64_t i = 0; i < rank; ++i)
     if (i != axis)
@@ -215,11 +244,13 @@ Tensor TensorBuilder::softmax(const Tensor &x, int64_t axis) {
   if (!x)
     return x;
   if (x.rank() == 0 || x.shape()[axis].isBatch())
-    return fail("normalises over the batch axis of " + toString(x.shape()) + ": this combines samples");
+    return fail("normalises over the batch axis of " + toString(x.shape()) +
+                ": this combines samples");
   Value value = materialize(transpose(x, moveToEnd(x.rank(), axis)));
   if (!value)
     return Tensor();
-  Tensor result = fromValue(emit<nn::SoftmaxOp>(value.getType(), value), x.type());
+  Tensor result =
+      fromValue(emit<nn::SoftmaxOp>(value.getType(), value), x.type());
   return transpose(result, moveToEnd(x.rank(), axis, /*back=*/true));
 }
 
@@ -227,40 +258,51 @@ Tensor TensorBuilder::logSoftmax(const Tensor &x, int64_t axis) {
   if (!x)
     return x;
   if (x.rank() == 0 || x.shape()[axis].isBatch())
-    return fail("normalises over the batch axis of " + toString(x.shape()) + ": this combines samples");
+    return fail("normalises over the batch axis of " + toString(x.shape()) +
+                ": this combines samples");
   Tensor shifted = subtract(x, reduce(Reduction::Maximum, x, {axis}, true));
-  Tensor sum = reduce(Reduction::Sum, unary(Unary::Exponential, shifted), {axis}, true);
+  Tensor sum =
+      reduce(Reduction::Sum, unary(Unary::Exponential, shifted), {axis}, true);
   Tensor result = subtract(shifted, unary(Unary::Logarithm, sum));
   if (result && axis == 1)
     result->logits = transpose(x, moveToEnd(x.rank(), axis));
   return result;
 }
 
-TensorBuilder::Normalized TensorBuilder::layerNorm(const Tensor &x, const Tensor &scale, const Tensor &shift,
-                                                   int64_t axis, double epsilon) {
+TensorBuilder::Normalized
+TensorBuilder::layerNorm(const Tensor &x, const Tensor &scale,
+                         const Tensor &shift, int64_t axis, double epsilon) {
   if (!x || !scale)
     return {};
   if (x.batchAxis() >= axis)
-    return {fail("normalises over the batch axis of " + toString(x.shape()) + ": this combines samples"), {}, {}};
-  Shape normalized(x.shape().drop_front(axis)), leading(x.shape().take_front(axis)), keptLeading(leading);
+    return {fail("normalises over the batch axis of " + toString(x.shape()) +
+                 ": this combines samples"),
+            {},
+            {}};
+  Shape normalized(x.shape().drop_front(axis)),
+      leading(x.shape().take_front(axis)), keptLeading(leading);
   keptLeading.resize(x.rank(), Extent{1, 0});
   auto fit = [&](const Tensor &tensor) -> Value {
     std::optional<Shape> joined = broadcastShapes(tensor.shape(), normalized);
     if (!joined || *joined != normalized) {
-      fail("scale or bias of shape " + toString(tensor.shape()) + " does not fit the normalised shape " +
-           toString(normalized));
+      fail("scale or bias of shape " + toString(tensor.shape()) +
+           " does not fit the normalised shape " + toString(normalized));
       return Value();
     }
     return materializeAs(tensor, normalized);
   };
-  Value value = materialize(x), scaleValue = fit(scale), shiftValue = shift ? fit(shift) : Value();
+  Value value = materialize(x), scaleValue = fit(scale),
+        shiftValue = shift ? fit(shift) : Value();
   if (!value || !scaleValue || (shift && !shiftValue))
     return {};
-  RankedTensorType type = getType(x.shape(), x.type()), leadingType = getType(leading, x.type());
-  Value result = emit<nn::LayerNormOp>(type, leadingType, leadingType, value, scaleValue, shiftValue, axis,
-                                       APFloat(epsilon));
+  RankedTensorType type = getType(x.shape(), x.type()),
+                   leadingType = getType(leading, x.type());
+  Value result =
+      emit<nn::LayerNormOp>(type, leadingType, leadingType, value, scaleValue,
+                            shiftValue, axis, APFloat(epsilon));
   Operation *op = result.getDefiningOp();
-  return {fromValue(result, x.type()), reshape(fromValue(op->getResult(1), x.type()), keptLeading),
+  return {fromValue(result, x.type()),
+          reshape(fromValue(op->getResult(1), x.type()), keptLeading),
           reshape(fromValue(op->getResult(2), x.type()), keptLeading)};
 }
 
@@ -268,20 +310,27 @@ Tensor TensorBuilder::gelu(const Tensor &x, bool tanhForm) {
   Value value = materialize(x);
   if (!value)
     return Tensor();
-  return fromValue(emit<nn::GeluOp>(value.getType(), value, tanhForm), x.type());
+  return fromValue(emit<nn::GeluOp>(value.getType(), value, tanhForm),
+                   x.type());
 }
 
-Tensor TensorBuilder::crossEntropy(const Tensor &logits, const Tensor &labels, std::optional<int64_t> ignoreIndex) {
+Tensor TensorBuilder::crossEntropy(const Tensor &logits, const Tensor &labels,
+                                   std::optional<int64_t> ignoreIndex) {
   if (!logits || !labels)
     return Tensor();
   if (logits.rank() == 0 || logits.shape().drop_back() != labels.shape())
-    return fail("labels " + toString(labels.shape()) + " do not fit the rows of " + toString(logits.shape()));
+    return fail("labels " + toString(labels.shape()) +
+                " do not fit the rows of " + toString(logits.shape()));
   if (logits.shape().back().isBatch())
-    return fail("normalises over the batch axis of " + toString(logits.shape()) + ": this combines samples");
+    return fail("normalises over the batch axis of " +
+                toString(logits.shape()) + ": this combines samples");
   Value logitsValue = materialize(logits), labelsValue = materialize(labels);
   if (!logitsValue || !labelsValue)
     return Tensor();
   RankedTensorType rows = getType(labels.shape(), logits.type());
-  IntegerAttr ignore = ignoreIndex ? builder.getI64IntegerAttr(*ignoreIndex) : IntegerAttr();
-  return fromValue(emit<nn::CrossEntropyOp>(rows, rows, logitsValue, labelsValue, ignore), logits.type());
+  IntegerAttr ignore =
+      ignoreIndex ? builder.getI64IntegerAttr(*ignoreIndex) : IntegerAttr();
+  return fromValue(
+      emit<nn::CrossEntropyOp>(rows, rows, logitsValue, labelsValue, ignore),
+      logits.type());
 }

@@ -13,34 +13,47 @@ using namespace harmony::normalize;
 
 namespace {
 
-void addUnary(ConverterTable &table, StringRef name, std::initializer_list<int64_t> versions, Unary kind) {
-  table.onOp(name, versions, [kind](Binder &b) { b.output(0, b.build().unary(kind, b.input(0))); });
+void addUnary(ConverterTable &table, StringRef name,
+              std::initializer_list<int64_t> versions, Unary kind) {
+  table.onOp(name, versions, [kind](Binder &b) {
+    b.output(0, b.build().unary(kind, b.input(0)));
+  });
 }
 
-void addBinary(ConverterTable &table, StringRef name, std::initializer_list<int64_t> versions, Binary kind) {
-  table.onOp(name, versions, [kind](Binder &b) { b.output(0, b.build().binary(kind, b.input(0), b.input(1))); });
+void addBinary(ConverterTable &table, StringRef name,
+               std::initializer_list<int64_t> versions, Binary kind) {
+  table.onOp(name, versions, [kind](Binder &b) {
+    b.output(0, b.build().binary(kind, b.input(0), b.input(1)));
+  });
 }
 
-void addCompare(ConverterTable &table, StringRef name, std::initializer_list<int64_t> versions, Compare kind) {
-  table.onOp(name, versions, [kind](Binder &b) { b.output(0, b.build().compare(kind, b.input(0), b.input(1))); });
+void addCompare(ConverterTable &table, StringRef name,
+                std::initializer_list<int64_t> versions, Compare kind) {
+  table.onOp(name, versions, [kind](Binder &b) {
+    b.output(0, b.build().compare(kind, b.input(0), b.input(1)));
+  });
 }
 
 /// Combines any number of inputs from left to right.
-void addVariadic(ConverterTable &table, StringRef name, std::initializer_list<int64_t> versions, Binary kind,
+void addVariadic(ConverterTable &table, StringRef name,
+                 std::initializer_list<int64_t> versions, Binary kind,
                  bool isMean = false) {
   table.onOp(name, versions, [kind, isMean](Binder &b) {
     Tensor result = b.input(0);
     for (unsigned i = 1; i < b.inputCount(); ++i)
       result = b.build().binary(kind, result, b.input(i));
     if (isMean && result)
-      result = b.build().divide(result, b.build().scalarLike(result, b.inputCount()));
+      result = b.build().divide(result,
+                                b.build().scalarLike(result, b.inputCount()));
     b.output(0, result);
   });
 }
 
 /// An activation written as a formula of its input.
-void addActivation(ConverterTable &table, StringRef name, std::initializer_list<int64_t> versions,
-                   std::function<Tensor(Binder &, TensorBuilder &, Tensor)> formula) {
+void addActivation(
+    ConverterTable &table, StringRef name,
+    std::initializer_list<int64_t> versions,
+    std::function<Tensor(Binder &, TensorBuilder &, Tensor)> formula) {
   table.onOp(name, versions, [formula](Binder &b) {
     Tensor x = b.input(0);
     b.output(0, formula(b, b.build(), x));
@@ -48,7 +61,8 @@ void addActivation(ConverterTable &table, StringRef name, std::initializer_list<
 }
 
 /// select(x < 0, negative, x)
-Tensor whereNegative(TensorBuilder &t, const Tensor &x, const Tensor &negative) {
+Tensor whereNegative(TensorBuilder &t, const Tensor &x,
+                     const Tensor &negative) {
   return t.select(t.compare(Compare::Less, x, t.scalarLike(x, 0)), negative, x);
 }
 
@@ -59,68 +73,97 @@ Tensor exponentialMinusOne(TensorBuilder &t, const Tensor &x) {
 
 /// log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)).
 Tensor softplus(TensorBuilder &t, const Tensor &x) {
-  Tensor tail = t.unary(Unary::Exponential, t.unary(Unary::Negate, t.unary(Unary::Absolute, x)));
-  return t.add(t.relu(x), t.unary(Unary::Logarithm, t.add(tail, t.scalarLike(x, 1))));
+  Tensor tail = t.unary(Unary::Exponential,
+                        t.unary(Unary::Negate, t.unary(Unary::Absolute, x)));
+  return t.add(t.relu(x),
+               t.unary(Unary::Logarithm, t.add(tail, t.scalarLike(x, 1))));
 }
 
 /// min(max(alpha * x + beta, 0), 1)
-Tensor hardSigmoid(TensorBuilder &t, const Tensor &x, double alpha, double beta) {
+Tensor hardSigmoid(TensorBuilder &t, const Tensor &x, double alpha,
+                   double beta) {
   Tensor line = t.add(t.scale(x, alpha), t.scalarLike(x, beta));
   return t.atMost(t.atLeast(line, t.scalarLike(x, 0)), t.scalarLike(x, 1));
 }
 
 void addActivations(ConverterTable &table) {
-  addActivation(table, "Relu", {1, 6, 13, 14}, [](Binder &b, TensorBuilder &t, Tensor x) {
-    if (b.version() == 1)
-      b.ignore("consumed_inputs");
-    return t.relu(x);
-  });
-  addActivation(table, "LeakyRelu", {6, 16}, [](Binder &b, TensorBuilder &t, Tensor x) {
-    return whereNegative(t, x, t.scale(x, b.real("alpha", 0.01)));
-  });
-  addActivation(table, "Elu", {6, 22}, [](Binder &b, TensorBuilder &t, Tensor x) {
-    return whereNegative(t, x, t.scale(exponentialMinusOne(t, x), b.real("alpha", 1)));
-  });
+  addActivation(table, "Relu", {1, 6, 13, 14},
+                [](Binder &b, TensorBuilder &t, Tensor x) {
+                  if (b.version() == 1)
+                    b.ignore("consumed_inputs");
+                  return t.relu(x);
+                });
+  addActivation(table, "LeakyRelu", {6, 16},
+                [](Binder &b, TensorBuilder &t, Tensor x) {
+                  return whereNegative(t, x, t.scale(x, b.real("alpha", 0.01)));
+                });
+  addActivation(
+      table, "Elu", {6, 22}, [](Binder &b, TensorBuilder &t, Tensor x) {
+        return whereNegative(
+            t, x, t.scale(exponentialMinusOne(t, x), b.real("alpha", 1)));
+      });
   addActivation(table, "Celu", {12}, [](Binder &b, TensorBuilder &t, Tensor x) {
     double alpha = b.real("alpha", 1);
-    return whereNegative(t, x, t.scale(exponentialMinusOne(t, t.divide(x, t.scalarLike(x, alpha))), alpha));
+    return whereNegative(
+        t, x,
+        t.scale(exponentialMinusOne(t, t.divide(x, t.scalarLike(x, alpha))),
+                alpha));
   });
-  addActivation(table, "Selu", {6, 22}, [](Binder &b, TensorBuilder &t, Tensor x) {
-    double alpha = b.real("alpha", 1.67326319217681884765625), gamma = b.real("gamma", 1.05070102214813232421875);
-    return t.scale(whereNegative(t, x, t.scale(exponentialMinusOne(t, x), alpha)), gamma);
-  });
-  addActivation(table, "PRelu", {9, 16}, [](Binder &b, TensorBuilder &t, Tensor x) {
-    return whereNegative(t, x, t.multiply(x, b.input(1)));
-  });
-  addActivation(table, "ThresholdedRelu", {10, 22}, [](Binder &b, TensorBuilder &t, Tensor x) {
-    Tensor alpha = t.scalarLike(x, b.real("alpha", 1));
-    return t.select(t.compare(Compare::Greater, x, alpha), x, t.scalarLike(x, 0));
-  });
-  addActivation(table, "Sigmoid", {6, 13}, [](Binder &, TensorBuilder &t, Tensor x) { return t.sigmoid(x); });
-  addActivation(table, "Swish", {24}, [](Binder &b, TensorBuilder &t, Tensor x) {
-    return t.multiply(x, t.sigmoid(t.scale(x, b.real("alpha", 1))));
-  });
-  addActivation(table, "HardSigmoid", {6, 22}, [](Binder &b, TensorBuilder &t, Tensor x) {
-    double alpha = b.real("alpha", 0.2), beta = b.real("beta", 0.5);
-    return hardSigmoid(t, x, alpha, beta);
-  });
-  addActivation(table, "HardSwish", {14, 22}, [](Binder &, TensorBuilder &t, Tensor x) {
-    return t.multiply(x, hardSigmoid(t, x, 1.0 / 6, 0.5));
-  });
-  addActivation(table, "Softplus", {1, 22}, [](Binder &, TensorBuilder &t, Tensor x) { return softplus(t, x); });
-  addActivation(table, "Softsign", {1, 22}, [](Binder &, TensorBuilder &t, Tensor x) {
-    return t.divide(x, t.add(t.unary(Unary::Absolute, x), t.scalarLike(x, 1)));
-  });
-  addActivation(table, "Mish", {18, 22}, [](Binder &, TensorBuilder &t, Tensor x) {
-    return t.multiply(x, t.unary(Unary::Tanh, softplus(t, x)));
-  });
-  addActivation(table, "Reciprocal", {6, 13}, [](Binder &, TensorBuilder &t, Tensor x) {
-    return t.divide(t.scalarLike(x, 1), x);
-  });
+  addActivation(
+      table, "Selu", {6, 22}, [](Binder &b, TensorBuilder &t, Tensor x) {
+        double alpha = b.real("alpha", 1.67326319217681884765625),
+               gamma = b.real("gamma", 1.05070102214813232421875);
+        return t.scale(
+            whereNegative(t, x, t.scale(exponentialMinusOne(t, x), alpha)),
+            gamma);
+      });
+  addActivation(table, "PRelu", {9, 16},
+                [](Binder &b, TensorBuilder &t, Tensor x) {
+                  return whereNegative(t, x, t.multiply(x, b.input(1)));
+                });
+  addActivation(table, "ThresholdedRelu", {10, 22},
+                [](Binder &b, TensorBuilder &t, Tensor x) {
+                  Tensor alpha = t.scalarLike(x, b.real("alpha", 1));
+                  return t.select(t.compare(Compare::Greater, x, alpha), x,
+                                  t.scalarLike(x, 0));
+                });
+  addActivation(
+      table, "Sigmoid", {6, 13},
+      [](Binder &, TensorBuilder &t, Tensor x) { return t.sigmoid(x); });
+  addActivation(
+      table, "Swish", {24}, [](Binder &b, TensorBuilder &t, Tensor x) {
+        return t.multiply(x, t.sigmoid(t.scale(x, b.real("alpha", 1))));
+      });
+  addActivation(
+      table, "HardSigmoid", {6, 22}, [](Binder &b, TensorBuilder &t, Tensor x) {
+        double alpha = b.real("alpha", 0.2), beta = b.real("beta", 0.5);
+        return hardSigmoid(t, x, alpha, beta);
+      });
+  addActivation(table, "HardSwish", {14, 22},
+                [](Binder &, TensorBuilder &t, Tensor x) {
+                  return t.multiply(x, hardSigmoid(t, x, 1.0 / 6, 0.5));
+                });
+  addActivation(
+      table, "Softplus", {1, 22},
+      [](Binder &, TensorBuilder &t, Tensor x) { return softplus(t, x); });
+  addActivation(
+      table, "Softsign", {1, 22}, [](Binder &, TensorBuilder &t, Tensor x) {
+        return t.divide(x,
+                        t.add(t.unary(Unary::Absolute, x), t.scalarLike(x, 1)));
+      });
+  addActivation(table, "Mish", {18, 22},
+                [](Binder &, TensorBuilder &t, Tensor x) {
+                  return t.multiply(x, t.unary(Unary::Tanh, softplus(t, x)));
+                });
+  addActivation(table, "Reciprocal", {6, 13},
+                [](Binder &, TensorBuilder &t, Tensor x) {
+                  return t.divide(t.scalarLike(x, 1), x);
+                });
   addActivation(table, "Gelu", {20}, [](Binder &b, TensorBuilder &t, Tensor x) {
     std::string form = b.string("approximate", "none");
     if (form != "none" && form != "tanh")
-      return b.refuse("approximate is '" + form + "', accepted are 'none' and 'tanh'");
+      return b.refuse("approximate is '" + form +
+                      "', accepted are 'none' and 'tanh'");
     return t.gelu(x, form == "tanh");
   });
 }
@@ -135,7 +178,9 @@ void addCasts(ConverterTable &table) {
     // Saturation concerns 8-bit floating types alone, which are refused.
     b.ignore("saturate");
     b.ignore("round_mode");
-    b.output(0, type ? b.build().cast(x, type) : b.refuse("element type number " + Twine(to) + " is not supported"));
+    b.output(0, type ? b.build().cast(x, type)
+                     : b.refuse("element type number " + Twine(to) +
+                                " is not supported"));
   };
   table.onOp("Cast", {6, 9, 13, 19, 21, 23, 24, 25}, castTo);
   table.onOp("CastLike", {15, 19, 21, 23, 24, 25}, [](Binder &b) {
@@ -145,22 +190,28 @@ void addCasts(ConverterTable &table) {
     if (x && like)
       b.output(0, b.build().cast(x, like.type()));
   });
-  table.onOp("Identity", {1, 13, 14, 16, 19, 21, 23, 24, 25}, [](Binder &b) { b.output(0, b.input(0)); });
+  table.onOp("Identity", {1, 13, 14, 16, 19, 21, 23, 24, 25},
+             [](Binder &b) { b.output(0, b.input(0)); });
 }
 
-/// Dropout that does nothing: in inference mode, or with ratio 0. Output 1 is the mask.
+/// Dropout that does nothing: in inference mode, or with ratio 0. Output 1 is
+/// the mask.
 void dropout(Binder &b, std::optional<double> ratio, bool training) {
   Tensor x = b.input(0);
   if (!x)
     return;
   if (training && (!ratio || *ratio != 0)) {
-    b.refuse(ratio ? "dropout with ratio " + std::to_string(*ratio) + " in training mode is not supported; accepted is 0"
-                   : std::string("dropout with a ratio that is not constant is not supported"));
+    b.refuse(ratio ? "dropout with ratio " + std::to_string(*ratio) +
+                         " in training mode is not supported; accepted is 0"
+                   : std::string("dropout with a ratio that is not constant is "
+                                 "not supported"));
     return;
   }
   b.output(0, x);
   if (b.isOutputUsed(1))
-    b.output(1, b.build().expand(b.build().scalar(b.build().getBuilder().getI1Type(), 1), x.shape()));
+    b.output(1, b.build().expand(
+                    b.build().scalar(b.build().getBuilder().getI1Type(), 1),
+                    x.shape()));
 }
 
 void addDropout(ConverterTable &table) {
@@ -243,8 +294,9 @@ void harmony::normalize::addElementwiseConverters(ConverterTable &table) {
   addCompare(table, "LessOrEqual", {12, 16}, Compare::LessOrEqual);
   addCompare(table, "Greater", {7, 9, 13}, Compare::Greater);
   addCompare(table, "GreaterOrEqual", {12, 16}, Compare::GreaterOrEqual);
-  table.onOp("Where", {9, 16},
-             [](Binder &b) { b.output(0, b.build().select(b.input(0), b.input(1), b.input(2))); });
+  table.onOp("Where", {9, 16}, [](Binder &b) {
+    b.output(0, b.build().select(b.input(0), b.input(1), b.input(2)));
+  });
 
   addVariadic(table, "Sum", {6, 8, 13}, Binary::Add);
   addVariadic(table, "Max", {6, 8, 12, 13}, Binary::Maximum);

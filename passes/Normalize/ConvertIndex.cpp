@@ -31,12 +31,16 @@ Tensor coordinate(TensorBuilder &t, const Tensor &indices, int64_t i) {
 /// Whether every element of `coordinate` is the index n of its own sample, the
 /// batch axis being `axis`.
 bool isOwnSample(const Tensor &coordinate, int64_t axis) {
-  return coordinate.isKnown() && coordinate.batchAxis() == axis && coordinate.shape()[axis].factor == 1 &&
-         llvm::all_of(coordinate.elements(), [](const Element &e) { return e == Element{0, 0, 0, 1}; });
+  return coordinate.isKnown() && coordinate.batchAxis() == axis &&
+         coordinate.shape()[axis].factor == 1 &&
+         llvm::all_of(coordinate.elements(), [](const Element &e) {
+           return e == Element{0, 0, 0, 1};
+         });
 }
 
 /// All elements known: reads them, sample by sample.
-Tensor gatherKnown(Binder &b, const Tensor &x, const Tensor &indices, bool ownSample) {
+Tensor gatherKnown(Binder &b, const Tensor &x, const Tensor &indices,
+                   bool ownSample) {
   int64_t depth = indices.shape().back().size;
   ArrayRef<Extent> inner = x.shape().drop_front(depth);
   int64_t block = getElementCount(inner);
@@ -51,9 +55,11 @@ Tensor gatherKnown(Binder &b, const Tensor &x, const Tensor &indices, bool ownSa
       if (axis == 0 && ownSample)
         continue; // elements are stored for the one sample n
       const Element &position = positions[i + axis];
-      int64_t index = position.integer < 0 ? position.integer + extent : position.integer;
+      int64_t index =
+          position.integer < 0 ? position.integer + extent : position.integer;
       if (!position.isConstant() || index < 0 || index >= extent)
-        return b.refuse("an index is outside of [0, " + Twine(extent) + ") of axis " + Twine(axis) + " of " +
+        return b.refuse("an index is outside of [0, " + Twine(extent) +
+                        ") of axis " + Twine(axis) + " of " +
                         toString(x.shape()));
       offset = offset * extent + index;
     }
@@ -69,8 +75,10 @@ void convertGatherND(Binder &b) {
   if (!x || !indices)
     return;
   TensorBuilder &t = b.build();
-  if (indices.rank() == 0 || indices.shape().back().isBatch() || x.rank() < batchDims + indices.shape().back().size) {
-    b.refuse("indices " + toString(indices.shape()) + " do not fit " + toString(x.shape()));
+  if (indices.rank() == 0 || indices.shape().back().isBatch() ||
+      x.rank() < batchDims + indices.shape().back().size) {
+    b.refuse("indices " + toString(indices.shape()) + " do not fit " +
+             toString(x.shape()));
     return;
   }
   int64_t depth = indices.shape().back().size;
@@ -79,14 +87,16 @@ void convertGatherND(Binder &b) {
     return;
   }
   if (batchDims != 0 || depth == 0) {
-    b.refuse("has " + Twine(depth) + " coordinates behind " + Twine(batchDims) +
-             " batch dimensions; accepted is one coordinate, or no batch dimension");
+    b.refuse(
+        "has " + Twine(depth) + " coordinates behind " + Twine(batchDims) +
+        " batch dimensions; accepted is one coordinate, or no batch dimension");
     return;
   }
   Tensor first = coordinate(t, indices, 0);
   if (!first)
     return;
-  bool ownSample = x.shape()[0].isBatch() && x.shape()[0].factor == 1 && isOwnSample(first, first.batchAxis());
+  bool ownSample = x.shape()[0].isBatch() && x.shape()[0].factor == 1 &&
+                   isOwnSample(first, first.batchAxis());
   if (x.isKnown() && indices.isKnown() && (ownSample || x.batchAxis() < 0)) {
     b.output(0, gatherKnown(b, x, indices, ownSample));
     return;
@@ -94,14 +104,18 @@ void convertGatherND(Binder &b) {
   // x[n, i]: every sample reads from its own row, so the batch axis is kept.
   Tensor second = coordinate(t, indices, 1);
   if (depth != 2 || !ownSample || !second || first.batchAxis() != 0) {
-    b.refuse("coordinates other than (sample, index) are supported for constants alone");
+    b.refuse("coordinates other than (sample, index) are supported for "
+             "constants alone");
     return;
   }
-  bool sameForAll = second.isKnown() &&
-                    llvm::all_of(second.elements(), [](const Element &e) { return e.isConstant(); });
+  bool sameForAll =
+      second.isKnown() && llvm::all_of(second.elements(), [](const Element &e) {
+        return e.isConstant();
+      });
   if (sameForAll) {
     Shape rest(second.shape().drop_front());
-    b.output(0, t.gather(x, t.known(second.type(), rest, second.elements()), 1));
+    b.output(0,
+             t.gather(x, t.known(second.type(), rest, second.elements()), 1));
     return;
   }
   b.output(0, t.gather(x, second, 1, 1));
@@ -113,11 +127,13 @@ void convertGatherElements(Binder &b) {
   if (!x || !indices)
     return;
   axis = b.axis(axis, x.rank());
-  // result[i.., j] = x[i.., indices[i.., j]]: a gather with all other axes batched.
+  // result[i.., j] = x[i.., indices[i.., j]]: a gather with all other axes
+  // batched.
   bool sameOuter = axis == x.rank() - 1 && x.rank() == indices.rank() &&
                    x.shape().drop_back() == indices.shape().drop_back();
   if (!sameOuter) {
-    b.refuse("is supported along the last axis, with indices of the operand's shape otherwise");
+    b.refuse("is supported along the last axis, with indices of the operand's "
+             "shape otherwise");
     return;
   }
   b.output(0, b.build().gather(x, indices, axis, axis));
@@ -132,7 +148,8 @@ void convertRange(Binder &b) {
     b.refuse("start, limit and delta must be known at compile time");
     return;
   }
-  Element from = start.elements().front(), to = limit.elements().front(), by = delta.elements().front();
+  Element from = start.elements().front(), to = limit.elements().front(),
+          by = delta.elements().front();
   std::vector<Element> elements;
   if (start.isFloat()) {
     double count = std::ceil((to.real - from.real) / by.real);
@@ -142,22 +159,28 @@ void convertRange(Binder &b) {
     }
     for (int64_t i = 0; i < count; ++i) {
       Element element;
-      element.real = roundTo(start.type(), from.real + static_cast<double>(i) * by.real);
+      element.real =
+          roundTo(start.type(), from.real + static_cast<double>(i) * by.real);
       elements.push_back(element);
     }
-  } else if (to.batch > 0 && to.integer == 0 && !to.sample && from == Element{0} && by == Element{1}) {
+  } else if (to.batch > 0 && to.integer == 0 && !to.sample &&
+             from == Element{0} && by == Element{1}) {
     // Index i of k * N belongs to sample n = i / k.
     for (int64_t i = 0; i < to.batch; ++i)
       elements.push_back(Element{i, 0, 0, to.batch});
-    b.output(0, t.known(start.type(), {Extent{0, to.batch}}, std::move(elements)));
+    b.output(0,
+             t.known(start.type(), {Extent{0, to.batch}}, std::move(elements)));
     return;
   } else {
-    if (!from.isConstant() || !to.isConstant() || !by.isConstant() || by.integer == 0) {
+    if (!from.isConstant() || !to.isConstant() || !by.isConstant() ||
+        by.integer == 0) {
       b.refuse("a range over the batch must start at 0 and step by 1");
       return;
     }
-    int64_t span = by.integer > 0 ? to.integer - from.integer : from.integer - to.integer;
-    int64_t width = std::abs(by.integer), count = span > 0 ? (span + width - 1) / width : 0;
+    int64_t span =
+        by.integer > 0 ? to.integer - from.integer : from.integer - to.integer;
+    int64_t width = std::abs(by.integer),
+            count = span > 0 ? (span + width - 1) / width : 0;
     if (count >= (1 << 24)) {
       b.refuse("a range of " + Twine(count) + " elements is too long");
       return;
@@ -192,13 +215,16 @@ void convertTrilu(Binder &b) {
   if (!x)
     return;
   if (x.rank() < 2 || x.batchAxis() >= x.rank() - 2) {
-    b.refuse("needs two last axes that do not carry the batch, not " + toString(x.shape()));
+    b.refuse("needs two last axes that do not carry the batch, not " +
+             toString(x.shape()));
     return;
   }
   TensorBuilder &t = b.build();
-  Tensor row = knownIota(t, x.shape()[x.rank() - 2].size, 2, 0), column = knownIota(t, x.shape().back().size, 2, 1);
+  Tensor row = knownIota(t, x.shape()[x.rank() - 2].size, 2, 0),
+         column = knownIota(t, x.shape().back().size, 2, 1);
   Tensor edge = t.add(row, t.scalarLike(row, diagonal));
-  Tensor keep = t.compare(upper ? Compare::GreaterOrEqual : Compare::LessOrEqual, column, edge);
+  Tensor keep = t.compare(
+      upper ? Compare::GreaterOrEqual : Compare::LessOrEqual, column, edge);
   b.output(0, t.select(keep, x, t.scalarLike(x, 0)));
 }
 
@@ -213,18 +239,21 @@ void convertCumSum(Binder &b) {
     b.refuse("is supported for constants, along an axis other than the batch");
     return;
   }
-  int64_t extent = x.shape()[axis].size, inner = getElementCount(x.shape().drop_front(axis + 1));
+  int64_t extent = x.shape()[axis].size,
+          inner = getElementCount(x.shape().drop_front(axis + 1));
   std::vector<Element> elements = x.elements();
   for (size_t first = 0; first < elements.size(); ++first) {
     if ((first / inner) % extent != 0)
       continue;
     Element total;
     for (int64_t i = 0; i < extent; ++i) {
-      Element &element = elements[first + (reverse ? extent - 1 - i : i) * inner];
+      Element &element =
+          elements[first + (reverse ? extent - 1 - i : i) * inner];
       Element before = total;
-      total = Element{total.integer + element.integer,
-                      x.isFloat() ? roundTo(x.type(), total.real + element.real) : 0.0, total.batch + element.batch,
-                      total.sample + element.sample};
+      total = Element{
+          total.integer + element.integer,
+          x.isFloat() ? roundTo(x.type(), total.real + element.real) : 0.0,
+          total.batch + element.batch, total.sample + element.sample};
       element = exclusive ? before : total;
     }
   }

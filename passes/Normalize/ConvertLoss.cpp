@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A loss over a minibatch is a numerator over a denominator, both sums over samples:
-// see Tensor::isBatchSum.
+// A loss over a minibatch is a numerator over a denominator, both sums over
+// samples: see Tensor::isBatchSum.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,24 +43,28 @@ struct LossOptions {
   std::string reduction;
 
   explicit LossOptions(Binder &b) {
-    if (auto ignore = dyn_cast_or_null<IntegerAttr>(b.attribute("ignore_index")))
+    if (auto ignore =
+            dyn_cast_or_null<IntegerAttr>(b.attribute("ignore_index")))
       ignoreIndex = ignore.getValue().getSExtValue();
     reduction = b.string("reduction", "mean");
     if (reduction != "mean" && reduction != "sum" && reduction != "none")
-      b.refuse("reduction is '" + reduction + "', accepted are 'mean', 'sum' and 'none'");
+      b.refuse("reduction is '" + reduction +
+               "', accepted are 'mean', 'sum' and 'none'");
   }
 };
 
 /// Weighs and reduces losses [R..] that are 0 where the label is ignored.
-Tensor reduceLosses(Binder &b, Tensor losses, const Tensor &labels, const Tensor &weights,
-                    const LossOptions &options) {
+Tensor reduceLosses(Binder &b, Tensor losses, const Tensor &labels,
+                    const Tensor &weights, const LossOptions &options) {
   TensorBuilder &t = b.build();
   if (!losses || !labels)
     return Tensor();
   Tensor weight; // of each row; null: 1
   if (options.ignoreIndex) {
-    Tensor isIgnored = t.compare(Compare::Equal, labels, t.scalarLike(labels, *options.ignoreIndex));
-    weight = t.select(isIgnored, t.scalarLike(losses, 0), t.scalarLike(losses, 1));
+    Tensor isIgnored = t.compare(Compare::Equal, labels,
+                                 t.scalarLike(labels, *options.ignoreIndex));
+    weight =
+        t.select(isIgnored, t.scalarLike(losses, 0), t.scalarLike(losses, 1));
     if (weights) {
       Tensor anyLabel = t.select(isIgnored, t.scalarLike(labels, 0), labels);
       weight = t.multiply(t.gather(weights, anyLabel, 0), weight);
@@ -77,13 +81,15 @@ Tensor reduceLosses(Binder &b, Tensor losses, const Tensor &labels, const Tensor
     return t.reduce(Reduction::Sum, losses, axes);
   if (!weight)
     return t.mean(losses, axes);
-  return t.divide(t.reduce(Reduction::Sum, losses, axes), t.reduce(Reduction::Sum, weight, axes));
+  return t.divide(t.reduce(Reduction::Sum, losses, axes),
+                  t.reduce(Reduction::Sum, weight, axes));
 }
 
 void convertSoftmaxCrossEntropyLoss(Binder &b) {
   Tensor scores = b.input(0), labels = b.input(1), weights = b.optionalInput(2);
   LossOptions options(b);
-  Tensor losses = b.build().crossEntropy(classesLast(b, scores), labels, options.ignoreIndex);
+  Tensor losses = b.build().crossEntropy(classesLast(b, scores), labels,
+                                         options.ignoreIndex);
   b.output(0, reduceLosses(b, losses, labels, weights, options));
   if (b.isOutputUsed(1))
     b.output(1, b.build().logSoftmax(scores, 1));
@@ -95,10 +101,13 @@ Tensor pickNegated(Binder &b, const Tensor &x, const Tensor &labels) {
   if (!x || !labels)
     return Tensor();
   if (x.shape().drop_back() != labels.shape())
-    return b.refuse("labels " + toString(labels.shape()) + " do not fit the rows of " + toString(x.shape()));
+    return b.refuse("labels " + toString(labels.shape()) +
+                    " do not fit the rows of " + toString(x.shape()));
   Tensor column = t.iota(labels.type(), {x.shape().back()}, 0);
-  Tensor isLabel = t.compare(Compare::Equal, t.unsqueeze(labels, {labels.rank()}), column);
-  Tensor picked = t.reduce(Reduction::Sum, t.select(isLabel, x, t.scalarLike(x, 0)), {x.rank() - 1});
+  Tensor isLabel =
+      t.compare(Compare::Equal, t.unsqueeze(labels, {labels.rank()}), column);
+  Tensor picked = t.reduce(
+      Reduction::Sum, t.select(isLabel, x, t.scalarLike(x, 0)), {x.rank() - 1});
   return t.unary(Unary::Negate, picked);
 }
 
@@ -110,12 +119,14 @@ void convertNegativeLogLikelihoodLoss(Binder &b) {
   // Behind a LogSoftmax this is the cross entropy, whose backward is better.
   Tensor losses;
   if (scores->logits)
-    losses = b.build().crossEntropy(scores->logits, labels, options.ignoreIndex);
+    losses =
+        b.build().crossEntropy(scores->logits, labels, options.ignoreIndex);
   else
     losses = pickNegated(b, classesLast(b, scores), labels);
   if (losses && !scores->logits && options.ignoreIndex && labels) {
     TensorBuilder &t = b.build();
-    Tensor isIgnored = t.compare(Compare::Equal, labels, t.scalarLike(labels, *options.ignoreIndex));
+    Tensor isIgnored = t.compare(Compare::Equal, labels,
+                                 t.scalarLike(labels, *options.ignoreIndex));
     losses = t.select(isIgnored, t.scalarLike(losses, 0), losses);
   }
   b.output(0, reduceLosses(b, losses, labels, weights, options));
@@ -124,6 +135,8 @@ void convertNegativeLogLikelihoodLoss(Binder &b) {
 } // namespace
 
 void harmony::normalize::addLossConverters(ConverterTable &table) {
-  table.onOp("SoftmaxCrossEntropyLoss", {12, 13}, convertSoftmaxCrossEntropyLoss);
-  table.onOp("NegativeLogLikelihoodLoss", {12, 13, 22}, convertNegativeLogLikelihoodLoss);
+  table.onOp("SoftmaxCrossEntropyLoss", {12, 13},
+             convertSoftmaxCrossEntropyLoss);
+  table.onOp("NegativeLogLikelihoodLoss", {12, 13, 22},
+             convertNegativeLogLikelihoodLoss);
 }

@@ -14,14 +14,17 @@ using namespace harmony::normalize;
 namespace {
 
 /// (builder, x, axes, keepDims) -> reduced
-using Formula = std::function<Tensor(TensorBuilder &, Tensor, ArrayRef<int64_t>, bool)>;
+using Formula =
+    std::function<Tensor(TensorBuilder &, Tensor, ArrayRef<int64_t>, bool)>;
 
 /// `axesInputSince`: the version from which axes are an input.
-void addReduction(ConverterTable &table, StringRef name, std::initializer_list<int64_t> versions,
+void addReduction(ConverterTable &table, StringRef name,
+                  std::initializer_list<int64_t> versions,
                   int64_t axesInputSince, Formula formula) {
   table.onOp(name, versions, [axesInputSince, formula](Binder &b) {
     Tensor x = b.input(0);
-    bool keepDims = b.integer("keepdims", 1), isInput = b.version() >= axesInputSince;
+    bool keepDims = b.integer("keepdims", 1),
+         isInput = b.version() >= axesInputSince;
     bool emptyMeansNone = isInput && b.integer("noop_with_empty_axes", 0);
     std::optional<SmallVector<int64_t>> axes;
     if (!isInput)
@@ -44,7 +47,8 @@ bool isLastAxis(Binder &b, int64_t axis, int64_t rank) {
   if (axis == rank - 1)
     return true;
   b.refuse("axis is " + Twine(axis) + " of rank " + Twine(rank) +
-           ": before opset 13 that flattens the input, which is supported for the last axis alone");
+           ": before opset 13 that flattens the input, which is supported for "
+           "the last axis alone");
   return false;
 }
 
@@ -63,15 +67,21 @@ void addSoftmax(ConverterTable &table) {
         b.output(0, formula(b.build(), x, b.axis(axis, x.rank())));
     });
   };
-  add("Softmax", [](TensorBuilder &t, Tensor x, int64_t axis) { return t.softmax(x, axis); });
-  add("LogSoftmax", [](TensorBuilder &t, Tensor x, int64_t axis) { return t.logSoftmax(x, axis); });
+  add("Softmax", [](TensorBuilder &t, Tensor x, int64_t axis) {
+    return t.softmax(x, axis);
+  });
+  add("LogSoftmax", [](TensorBuilder &t, Tensor x, int64_t axis) {
+    return t.logSoftmax(x, axis);
+  });
 }
 
-/// Statistics are computed in the input's type: stash_type must not ask for more.
+/// Statistics are computed in the input's type: stash_type must not ask for
+/// more.
 void checkStashType(Binder &b, const Tensor &x) {
   int64_t stash = b.integer("stash_type", 1);
   if (x && getElementType(x.type().getContext(), stash) != x.type())
-    b.refuse("stash_type is " + Twine(stash) + ", accepted is the type of the input");
+    b.refuse("stash_type is " + Twine(stash) +
+             ", accepted is the type of the input");
 }
 
 void convertLayerNormalization(Binder &b) {
@@ -81,8 +91,10 @@ void convertLayerNormalization(Binder &b) {
   checkStashType(b, x);
   if (!x)
     return;
-  TensorBuilder::Normalized normalized = b.build().layerNorm(x, scale, shift, b.axis(axis, x.rank()), epsilon);
-  Tensor results[] = {normalized.result, normalized.mean, normalized.inverseDeviation};
+  TensorBuilder::Normalized normalized =
+      b.build().layerNorm(x, scale, shift, b.axis(axis, x.rank()), epsilon);
+  Tensor results[] = {normalized.result, normalized.mean,
+                      normalized.inverseDeviation};
   for (unsigned i = 0; i < b.outputCount() && i < 3; ++i)
     b.output(i, results[i]);
 }
@@ -99,38 +111,49 @@ void convertRMSNormalization(Binder &b) {
     axes.push_back(i);
   TensorBuilder &t = b.build();
   Tensor meanSquare = t.mean(t.multiply(x, x), axes, /*keepDims=*/true);
-  Tensor root = t.unary(Unary::SquareRoot, t.add(meanSquare, t.scalarLike(x, epsilon)));
+  Tensor root =
+      t.unary(Unary::SquareRoot, t.add(meanSquare, t.scalarLike(x, epsilon)));
   b.output(0, t.multiply(t.divide(x, root), scale));
 }
 
 } // namespace
 
 void harmony::normalize::addReductionConverters(ConverterTable &table) {
-  addReduction(table, "ReduceSum", {1, 11, 13}, 13, [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
-    return t.reduce(Reduction::Sum, x, axes, keep);
-  });
+  addReduction(
+      table, "ReduceSum", {1, 11, 13}, 13,
+      [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
+        return t.reduce(Reduction::Sum, x, axes, keep);
+      });
   addReduction(table, "ReduceMean", {1, 11, 13, 18}, 18,
-               [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) { return t.mean(x, axes, keep); });
-  addReduction(table, "ReduceMax", {1, 11, 12, 13, 18, 20}, 18,
-               [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
-                 return t.reduce(Reduction::Maximum, x, axes, keep);
-               });
-  addReduction(table, "ReduceMin", {1, 11, 12, 13, 18, 20}, 18,
-               [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
-                 return t.reduce(Reduction::Minimum, x, axes, keep);
-               });
-  addReduction(table, "ReduceSumSquare", {1, 11, 13, 18}, 18,
-               [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
-                 return t.reduce(Reduction::Sum, t.multiply(x, x), axes, keep);
-               });
-  addReduction(table, "ReduceL1", {1, 11, 13, 18}, 18,
-               [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
-                 return t.reduce(Reduction::Sum, t.unary(Unary::Absolute, x), axes, keep);
-               });
-  addReduction(table, "ReduceL2", {1, 11, 13, 18}, 18,
-               [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
-                 return t.unary(Unary::SquareRoot, t.reduce(Reduction::Sum, t.multiply(x, x), axes, keep));
-               });
+               [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes,
+                  bool keep) { return t.mean(x, axes, keep); });
+  addReduction(
+      table, "ReduceMax", {1, 11, 12, 13, 18, 20}, 18,
+      [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
+        return t.reduce(Reduction::Maximum, x, axes, keep);
+      });
+  addReduction(
+      table, "ReduceMin", {1, 11, 12, 13, 18, 20}, 18,
+      [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
+        return t.reduce(Reduction::Minimum, x, axes, keep);
+      });
+  addReduction(
+      table, "ReduceSumSquare", {1, 11, 13, 18}, 18,
+      [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
+        return t.reduce(Reduction::Sum, t.multiply(x, x), axes, keep);
+      });
+  addReduction(
+      table, "ReduceL1", {1, 11, 13, 18}, 18,
+      [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
+        return t.reduce(Reduction::Sum, t.unary(Unary::Absolute, x), axes,
+                        keep);
+      });
+  addReduction(
+      table, "ReduceL2", {1, 11, 13, 18}, 18,
+      [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
+        return t.unary(Unary::SquareRoot,
+                       t.reduce(Reduction::Sum, t.multiply(x, x), axes, keep));
+      });
   addSoftmax(table);
   table.onOp("LayerNormalization", {17}, convertLayerNormalization);
   table.onOp("RMSNormalization", {23}, convertRMSNormalization);

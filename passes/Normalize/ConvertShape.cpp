@@ -15,13 +15,17 @@ using namespace harmony::normalize;
 namespace {
 
 /// An extent as an element of a shape tensor.
-Element toElement(const Extent &extent) { return Element{extent.size, 0, extent.factor, 0}; }
+Element toElement(const Extent &extent) {
+  return Element{extent.size, 0, extent.factor, 0};
+}
 
 /// The extent that an element of a shape tensor stands for.
 std::optional<Extent> toExtent(Binder &b, const Element &element) {
   bool isBatch = element.batch > 0 && element.integer == 0;
-  if (element.sample || (element.batch && !isBatch) || (!isBatch && element.integer < 0)) {
-    b.refuse("an extent is " + Twine(element.integer) + " + " + Twine(element.batch) +
+  if (element.sample || (element.batch && !isBatch) ||
+      (!isBatch && element.integer < 0)) {
+    b.refuse("an extent is " + Twine(element.integer) + " + " +
+             Twine(element.batch) +
              " N (N samples): accepted are constants and multiples of N");
     return std::nullopt;
   }
@@ -51,10 +55,15 @@ void convertConstant(Binder &b) {
   if (auto value = dyn_cast_or_null<ElementsAttr>(b.attribute("value"))) {
     b.output(0, knownFromAttribute(t, value));
   } else if (Attribute value = b.attribute("value_int")) {
-    b.output(0, t.known(builder.getI64Type(), {}, {Element{cast<IntegerAttr>(value).getValue().getSExtValue()}}));
+    b.output(
+        0,
+        t.known(builder.getI64Type(), {},
+                {Element{cast<IntegerAttr>(value).getValue().getSExtValue()}}));
   } else if (Attribute value = b.attribute("value_float")) {
-    b.output(0, t.scalar(builder.getF32Type(), cast<FloatAttr>(value).getValueAsDouble()));
-  } else if (std::optional<SmallVector<int64_t>> list = b.integerList("value_ints")) {
+    b.output(0, t.scalar(builder.getF32Type(),
+                         cast<FloatAttr>(value).getValueAsDouble()));
+  } else if (std::optional<SmallVector<int64_t>> list =
+                 b.integerList("value_ints")) {
     for (int64_t value : *list)
       elements.push_back(Element{value});
     b.output(0, t.vectorOf(elements));
@@ -71,11 +80,13 @@ void convertConstant(Binder &b) {
 
 void convertShape(Binder &b) {
   Tensor x = b.input(0);
-  int64_t start = b.integer("start", 0), end = b.integer("end", std::numeric_limits<int64_t>::max());
+  int64_t start = b.integer("start", 0),
+          end = b.integer("end", std::numeric_limits<int64_t>::max());
   if (!x)
     return;
   auto clamp = [&](int64_t position) {
-    return std::clamp<int64_t>(position < 0 ? position + x.rank() : position, 0, x.rank());
+    return std::clamp<int64_t>(position < 0 ? position + x.rank() : position, 0,
+                               x.rank());
   };
   start = clamp(start);
   end = std::max(clamp(end), start);
@@ -95,7 +106,8 @@ void convertSize(Binder &b) {
 }
 
 /// Reshape's rules: 0 copies (unless allowZero), one -1 is inferred.
-std::optional<Shape> resolveReshape(Binder &b, ArrayRef<Extent> from, ArrayRef<Element> target, bool allowZero) {
+std::optional<Shape> resolveReshape(Binder &b, ArrayRef<Extent> from,
+                                    ArrayRef<Element> target, bool allowZero) {
   Shape shape;
   int64_t inferred = -1;
   for (auto [axis, element] : llvm::enumerate(target)) {
@@ -108,7 +120,8 @@ std::optional<Shape> resolveReshape(Binder &b, ArrayRef<Extent> from, ArrayRef<E
       shape.push_back(Extent{1, 0});
     } else if (element == Element{0} && !allowZero) {
       if (axis >= from.size()) {
-        b.refuse("extent 0 copies axis " + Twine(axis) + ", which " + toString(from) + " does not have");
+        b.refuse("extent 0 copies axis " + Twine(axis) + ", which " +
+                 toString(from) + " does not have");
         return std::nullopt;
       }
       shape.push_back(from[axis]);
@@ -122,11 +135,13 @@ std::optional<Shape> resolveReshape(Binder &b, ArrayRef<Extent> from, ArrayRef<E
   if (inferred < 0)
     return shape;
   int64_t total = getElementCount(from), rest = getElementCount(shape);
-  bool hasBatch = getBatchAxis(from) >= 0, restHasBatch = getBatchAxis(shape) >= 0;
-  // With a fixed batch a constant may hold the batch size; what is left is then a
-  // constant too.
+  bool hasBatch = getBatchAxis(from) >= 0,
+       restHasBatch = getBatchAxis(shape) >= 0;
+  // With a fixed batch a constant may hold the batch size; what is left is then
+  // a constant too.
   int64_t fixedBatch = b.build().fixedBatch;
-  if (fixedBatch && hasBatch && !restHasBatch && rest != 0 && total % rest != 0 && (total * fixedBatch) % rest == 0) {
+  if (fixedBatch && hasBatch && !restHasBatch && rest != 0 &&
+      total % rest != 0 && (total * fixedBatch) % rest == 0) {
     shape[inferred] = Extent{total * fixedBatch / rest, 0};
     return shape;
   }
@@ -134,7 +149,8 @@ std::optional<Shape> resolveReshape(Binder &b, ArrayRef<Extent> from, ArrayRef<E
     b.refuse("cannot infer -1 in reshaping " + toString(from));
     return std::nullopt;
   }
-  shape[inferred] = hasBatch && !restHasBatch ? Extent{0, total / rest} : Extent{total / rest, 0};
+  shape[inferred] = hasBatch && !restHasBatch ? Extent{0, total / rest}
+                                              : Extent{total / rest, 0};
   return shape;
 }
 
@@ -144,7 +160,8 @@ void convertReshape(Binder &b) {
   std::optional<std::vector<Element>> target = b.elements(1);
   if (!x || !target)
     return;
-  if (std::optional<Shape> shape = resolveReshape(b, x.shape(), *target, allowZero))
+  if (std::optional<Shape> shape =
+          resolveReshape(b, x.shape(), *target, allowZero))
     b.output(0, b.build().reshape(x, *shape));
 }
 
@@ -158,7 +175,8 @@ void convertFlatten(Binder &b) {
     int64_t count = getElementCount(shape);
     return getBatchAxis(shape) >= 0 ? Extent{0, count} : Extent{count, 0};
   };
-  b.output(0, b.build().reshape(x, {merge(x.shape().take_front(axis)), merge(x.shape().drop_front(axis))}));
+  b.output(0, b.build().reshape(x, {merge(x.shape().take_front(axis)),
+                                    merge(x.shape().drop_front(axis))}));
 }
 
 /// Axes from an attribute (older versions) or from an input.
@@ -220,23 +238,27 @@ void convertConcat(Binder &b) {
 }
 
 /// The parts [0, sizes[0]), [sizes[0], ...) of an axis.
-std::vector<Tensor> split(Binder &b, const Tensor &x, int64_t axis, ArrayRef<int64_t> sizes) {
+std::vector<Tensor> split(Binder &b, const Tensor &x, int64_t axis,
+                          ArrayRef<int64_t> sizes) {
   std::vector<Tensor> parts;
   int64_t start = 0;
   if (x.shape()[axis].isBatch()) {
-    b.refuse("splits the batch axis " + Twine(axis) + " of " + toString(x.shape()) + ": this combines samples");
+    b.refuse("splits the batch axis " + Twine(axis) + " of " +
+             toString(x.shape()) + ": this combines samples");
     return {};
   }
   for (int64_t size : sizes) {
     if (size < 0 || start + size > x.shape()[axis].size) {
-      b.refuse("sizes do not fit axis " + Twine(axis) + " of " + toString(x.shape()));
+      b.refuse("sizes do not fit axis " + Twine(axis) + " of " +
+               toString(x.shape()));
       return {};
     }
     parts.push_back(b.build().sliceAxis(x, axis, start, size));
     start += size;
   }
   if (start != x.shape()[axis].size)
-    b.refuse("sizes do not add up to axis " + Twine(axis) + " of " + toString(x.shape()));
+    b.refuse("sizes do not add up to axis " + Twine(axis) + " of " +
+             toString(x.shape()));
   return parts;
 }
 
@@ -251,9 +273,12 @@ SmallVector<int64_t> chunks(int64_t extent, int64_t chunk) {
 void convertSplit(Binder &b) {
   Tensor x = b.input(0);
   int64_t axis = b.integer("axis", 0);
-  std::optional<SmallVector<int64_t>> sizes =
-      b.version() < 13 ? b.integerList("split") : b.hasInput(1) ? b.integers(1) : std::nullopt;
-  int64_t count = b.version() >= 18 ? b.integer("num_outputs", b.outputCount()) : b.outputCount();
+  std::optional<SmallVector<int64_t>> sizes = b.version() < 13
+                                                  ? b.integerList("split")
+                                              : b.hasInput(1) ? b.integers(1)
+                                                              : std::nullopt;
+  int64_t count = b.version() >= 18 ? b.integer("num_outputs", b.outputCount())
+                                    : b.outputCount();
   if (!x)
     return;
   axis = b.axis(axis, x.rank());
@@ -262,7 +287,8 @@ void convertSplit(Binder &b) {
     sizes = chunks(extent, (extent + count - 1) / count);
   }
   if (sizes->size() != b.outputCount()) {
-    b.refuse("has " + Twine(b.outputCount()) + " outputs for " + Twine(sizes->size()) + " parts");
+    b.refuse("has " + Twine(b.outputCount()) + " outputs for " +
+             Twine(sizes->size()) + " parts");
     return;
   }
   for (auto [index, part] : llvm::enumerate(split(b, x, axis, *sizes)))
@@ -283,7 +309,8 @@ void convertSplitToSequence(Binder &b) {
     std::optional<SmallVector<int64_t>> values = b.integers(1);
     if (!values)
       return;
-    sizes = given.rank() == 0 ? chunks(x.shape()[axis].size, values->front()) : *values;
+    sizes = given.rank() == 0 ? chunks(x.shape()[axis].size, values->front())
+                              : *values;
   } else {
     sizes = chunks(x.shape()[axis].size, 1);
     dropAxis = b.integer("keepdims", 1) == 0;
@@ -323,21 +350,27 @@ void convertConcatFromSequence(Binder &b) {
   b.output(0, b.build().concat(parts, axis));
 }
 
-/// Where the bound of a slice falls: an index that may count from the end, clamped to
-/// [low, extent + high]. Nothing where it depends on N.
-std::optional<int64_t> clampBound(const Element &bound, const Extent &extent, int64_t low, int64_t high) {
+/// Where the bound of a slice falls: an index that may count from the end,
+/// clamped to [low, extent + high]. Nothing where it depends on N.
+std::optional<int64_t> clampBound(const Element &bound, const Extent &extent,
+                                  int64_t low, int64_t high) {
   if (!bound.isConstant())
     return std::nullopt;
-  int64_t position = bound.integer < 0 ? bound.integer + extent.size : bound.integer;
+  int64_t position =
+      bound.integer < 0 ? bound.integer + extent.size : bound.integer;
   return std::clamp(position, low, std::max(low, extent.size + high));
 }
 
 /// Whether [start, end) by `step` is the whole of a batch axis.
-bool isWhole(const Element &start, const Element &end, int64_t step, const Extent &extent) {
-  bool startsAtZero = start == Element{0} || start == Element{0, 0, -extent.factor, 0} ||
-                      (start.isConstant() && start.integer == std::numeric_limits<int64_t>::min());
-  bool endsBehind = end == Element{0, 0, extent.factor, 0} ||
-                    (end.isConstant() && end.integer >= std::numeric_limits<int32_t>::max());
+bool isWhole(const Element &start, const Element &end, int64_t step,
+             const Extent &extent) {
+  bool startsAtZero = start == Element{0} ||
+                      start == Element{0, 0, -extent.factor, 0} ||
+                      (start.isConstant() &&
+                       start.integer == std::numeric_limits<int64_t>::min());
+  bool endsBehind =
+      end == Element{0, 0, extent.factor, 0} ||
+      (end.isConstant() && end.integer >= std::numeric_limits<int32_t>::max());
   return step == 1 && startsAtZero && endsBehind;
 }
 
@@ -348,13 +381,15 @@ void convertSlice(Binder &b) {
   std::vector<Element> starts, ends;
   std::optional<SmallVector<int64_t>> axes, steps;
   if (b.version() < 10) {
-    for (int64_t start : b.integerList("starts").value_or(SmallVector<int64_t>()))
+    for (int64_t start :
+         b.integerList("starts").value_or(SmallVector<int64_t>()))
       starts.push_back(Element{start});
     for (int64_t end : b.integerList("ends").value_or(SmallVector<int64_t>()))
       ends.push_back(Element{end});
     axes = b.integerList("axes");
   } else {
-    std::optional<std::vector<Element>> startsInput = b.elements(1), endsInput = b.elements(2);
+    std::optional<std::vector<Element>> startsInput = b.elements(1),
+                                        endsInput = b.elements(2);
     if (!startsInput || !endsInput)
       return;
     starts = *startsInput;
@@ -367,11 +402,13 @@ void convertSlice(Binder &b) {
   Shape extents(x.shape());
   SmallVector<int64_t> first(x.rank(), 0), strides(x.rank(), 1);
   for (size_t i = 0; i < starts.size(); ++i) {
-    if (i >= ends.size() || (axes && i >= axes->size()) || (steps && i >= steps->size())) {
+    if (i >= ends.size() || (axes && i >= axes->size()) ||
+        (steps && i >= steps->size())) {
       b.refuse("starts, ends, axes and steps differ in length");
       return;
     }
-    int64_t axis = b.axis(axes ? (*axes)[i] : static_cast<int64_t>(i), x.rank());
+    int64_t axis =
+        b.axis(axes ? (*axes)[i] : static_cast<int64_t>(i), x.rank());
     int64_t step = steps ? (*steps)[i] : 1;
     const Extent &extent = x.shape()[axis];
     if (step == 0) {
@@ -380,17 +417,21 @@ void convertSlice(Binder &b) {
     }
     if (extent.isBatch()) {
       if (!isWhole(starts[i], ends[i], step, extent))
-        b.refuse("takes some samples of " + toString(x.shape()) + " along the batch axis " + Twine(axis) +
+        b.refuse("takes some samples of " + toString(x.shape()) +
+                 " along the batch axis " + Twine(axis) +
                  ": this combines samples");
       continue;
     }
-    std::optional<int64_t> start = clampBound(starts[i], extent, 0, step < 0 ? -1 : 0);
-    std::optional<int64_t> end = clampBound(ends[i], extent, step < 0 ? -1 : 0, step < 0 ? -1 : 0);
+    std::optional<int64_t> start =
+        clampBound(starts[i], extent, 0, step < 0 ? -1 : 0);
+    std::optional<int64_t> end =
+        clampBound(ends[i], extent, step < 0 ? -1 : 0, step < 0 ? -1 : 0);
     if (!start || !end) {
       b.refuse("bounds of axis " + Twine(axis) + " depend on the batch size");
       return;
     }
-    int64_t span = step > 0 ? *end - *start : *start - *end, width = std::abs(step);
+    int64_t span = step > 0 ? *end - *start : *start - *end,
+            width = std::abs(step);
     first[axis] = *start;
     strides[axis] = step;
     extents[axis] = Extent{span > 0 ? (span + width - 1) / width : 0, 0};
@@ -409,7 +450,8 @@ void convertExpand(Binder &b) {
   if (std::optional<Shape> result = broadcastShapes(x.shape(), *shape))
     b.output(0, b.build().expand(x, *result));
   else
-    b.refuse("cannot broadcast " + toString(x.shape()) + " to " + toString(*shape));
+    b.refuse("cannot broadcast " + toString(x.shape()) + " to " +
+             toString(*shape));
 }
 
 void convertTile(Binder &b) {
@@ -418,7 +460,8 @@ void convertTile(Binder &b) {
   if (!x || !repeats)
     return;
   if (static_cast<int64_t>(repeats->size()) != x.rank()) {
-    b.refuse("has " + Twine(repeats->size()) + " repeats for " + toString(x.shape()));
+    b.refuse("has " + Twine(repeats->size()) + " repeats for " +
+             toString(x.shape()));
     return;
   }
   // [a, b] by [r, s]: [1, a, 1, b] expanded to [r, a, s, b], then merged.
@@ -429,14 +472,16 @@ void convertTile(Binder &b) {
     if (!repeat)
       return;
     if (extent.isBatch() && !repeat->isOne()) {
-      b.refuse("repeats the batch axis " + Twine(axis) + " of " + toString(x.shape()));
+      b.refuse("repeats the batch axis " + Twine(axis) + " of " +
+               toString(x.shape()));
       return;
     }
     split.append({Extent{1, 0}, extent});
     repeated.append({*repeat, extent});
-    merged.push_back(extent.isBatch()    ? extent
-                     : repeat->isBatch() ? Extent{0, repeat->factor * extent.size}
-                                         : Extent{repeat->size * extent.size, 0});
+    merged.push_back(extent.isBatch() ? extent
+                     : repeat->isBatch()
+                         ? Extent{0, repeat->factor * extent.size}
+                         : Extent{repeat->size * extent.size, 0});
   }
   TensorBuilder &t = b.build();
   b.output(0, t.reshape(t.expand(t.reshape(x, split), repeated), merged));
@@ -460,7 +505,8 @@ void convertPad(Binder &b) {
   if (!x)
     return;
   TensorBuilder &t = b.build();
-  std::optional<SmallVector<int64_t>> pads = b.version() < 11 ? b.integerList("pads") : b.integers(1);
+  std::optional<SmallVector<int64_t>> pads =
+      b.version() < 11 ? b.integerList("pads") : b.integers(1);
   Tensor fill = t.scalarLike(x, b.version() < 11 ? b.real("value", 0) : 0);
   if (b.version() >= 11 && b.hasInput(2))
     fill = b.input(2);
@@ -475,7 +521,8 @@ void convertPad(Binder &b) {
     return;
   int64_t count = axes ? axes->size() : x.rank();
   if (static_cast<int64_t>(pads->size()) != 2 * count) {
-    b.refuse("has " + Twine(pads->size()) + " pads, expected " + Twine(2 * count));
+    b.refuse("has " + Twine(pads->size()) + " pads, expected " +
+             Twine(2 * count));
     return;
   }
   SmallVector<int64_t> low(x.rank(), 0), high(x.rank(), 0);
@@ -490,8 +537,10 @@ void convertPad(Binder &b) {
 } // namespace
 
 void harmony::normalize::addShapeConverters(ConverterTable &table) {
-  table.onOp("Constant", {1, 9, 11, 12, 13, 19, 21, 23, 24, 25}, convertConstant);
-  table.onOp("ConstantOfShape", {9, 20, 21, 23, 24, 25}, convertConstantOfShape);
+  table.onOp("Constant", {1, 9, 11, 12, 13, 19, 21, 23, 24, 25},
+             convertConstant);
+  table.onOp("ConstantOfShape", {9, 20, 21, 23, 24, 25},
+             convertConstantOfShape);
   table.onOp("Shape", {1, 13, 15, 19, 21, 23, 24, 25}, convertShape);
   table.onOp("Size", {1, 13, 19, 21, 23, 24, 25}, convertSize);
   table.onOp("Reshape", {5, 13, 14, 19, 21, 23, 24, 25}, convertReshape);

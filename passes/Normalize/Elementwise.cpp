@@ -33,17 +33,20 @@ static Folded integerElement(Type type, Element element) {
   if (integer.getWidth() == 1)
     element.integer = element.integer != 0;
   else if (integer.getWidth() < 64)
-    element.integer = integer.isUnsigned()
-                          ? static_cast<int64_t>(static_cast<uint64_t>(element.integer) &
-                                                 ((uint64_t(1) << integer.getWidth()) - 1))
-                          : static_cast<int64_t>(static_cast<uint64_t>(element.integer) << (64 - integer.getWidth())) >>
-                                (64 - integer.getWidth());
+    element.integer =
+        integer.isUnsigned()
+            ? static_cast<int64_t>(static_cast<uint64_t>(element.integer) &
+                                   ((uint64_t(1) << integer.getWidth()) - 1))
+            : static_cast<int64_t>(static_cast<uint64_t>(element.integer)
+                                   << (64 - integer.getWidth())) >>
+                  (64 - integer.getWidth());
   return element;
 }
 
 /// fold: elements -> Folded; emit: (values, result type) -> Value.
 template <typename Fold, typename Emit>
-Tensor TensorBuilder::elementwise(ArrayRef<Tensor> operands, Type resultType, Fold fold, Emit emitOp) {
+Tensor TensorBuilder::elementwise(ArrayRef<Tensor> operands, Type resultType,
+                                  Fold fold, Emit emitOp) {
   // Broadcast operands are computed with as they were before.
   SmallVector<Tensor> bases;
   Shape full, joined;
@@ -54,16 +57,21 @@ Tensor TensorBuilder::elementwise(ArrayRef<Tensor> operands, Type resultType, Fo
       return refuseBatchSum(operand, "is computed with");
     bases.push_back(operand->base ? operand->base : operand);
     std::optional<Shape> fullNext = broadcastShapes(full, operand.shape());
-    std::optional<Shape> joinedNext = broadcastShapes(joined, bases.back().shape());
+    std::optional<Shape> joinedNext =
+        broadcastShapes(joined, bases.back().shape());
     if (!fullNext || !joinedNext)
-      return fail("cannot broadcast " + toString(operands.front().shape()) + " with " + toString(operand.shape()));
+      return fail("cannot broadcast " + toString(operands.front().shape()) +
+                  " with " + toString(operand.shape()));
     full = *fullNext;
     joined = *joinedNext;
   }
-  if (llvm::count_if(full, [](const Extent &extent) { return extent.isBatch(); }) > 1)
-    return fail("operands carry the batch along different axes: this combines samples");
+  if (llvm::count_if(full,
+                     [](const Extent &extent) { return extent.isBatch(); }) > 1)
+    return fail(
+        "operands carry the batch along different axes: this combines samples");
 
-  if (llvm::all_of(bases, [](const Tensor &base) { return base.isKnown(); }) && getElementCount(joined) <= kFoldLimit) {
+  if (llvm::all_of(bases, [](const Tensor &base) { return base.isKnown(); }) &&
+      getElementCount(joined) <= kFoldLimit) {
     int64_t count = getElementCount(joined);
     SmallVector<Tensor> expanded;
     for (const Tensor &base : bases)
@@ -85,8 +93,11 @@ Tensor TensorBuilder::elementwise(ArrayRef<Tensor> operands, Type resultType, Fo
 
   for (const Tensor &base : bases) {
     std::string reason = base->unusable;
-    if (base->content && !llvm::all_of(*base->content, [](const Element &e) { return e.isConstant(); }))
-      reason = "its elements depend on the number of samples of the minibatch or on a sample's position in it, which "
+    if (base->content && !llvm::all_of(*base->content, [](const Element &e) {
+          return e.isConstant();
+        }))
+      reason = "its elements depend on the number of samples of the minibatch "
+               "or on a sample's position in it, which "
                "is not the same for every microbatch";
     if (reason.empty())
       continue;
@@ -102,7 +113,8 @@ Tensor TensorBuilder::elementwise(ArrayRef<Tensor> operands, Type resultType, Fo
   }
   Value result = emitOp(ArrayRef<Value>(values), getType(joined, resultType));
   if (!result)
-    return fail("is not supported for elements of type " + toText(operands.front().type()));
+    return fail("is not supported for elements of type " +
+                toText(operands.front().type()));
   return expand(withValue(resultType, joined, result), full);
 }
 
@@ -112,38 +124,56 @@ Tensor TensorBuilder::elementwise(ArrayRef<Tensor> operands, Type resultType, Fo
 
 static double foldReal(Unary kind, double x) {
   switch (kind) {
-  case Unary::Negate: return -x;
-  case Unary::Absolute: return std::fabs(x);
-  case Unary::Exponential: return std::exp(x);
-  case Unary::Logarithm: return std::log(x);
-  case Unary::SquareRoot: return std::sqrt(x);
-  case Unary::Tanh: return std::tanh(x);
-  case Unary::ErrorFunction: return std::erf(x);
-  case Unary::Floor: return std::floor(x);
-  case Unary::Ceil: return std::ceil(x);
-  case Unary::RoundEven: return std::nearbyint(x);
-  case Unary::Sine: return std::sin(x);
-  case Unary::Cosine: return std::cos(x);
-  case Unary::Sign: return x > 0 ? 1 : x < 0 ? -1 : x;
+  case Unary::Negate:
+    return -x;
+  case Unary::Absolute:
+    return std::fabs(x);
+  case Unary::Exponential:
+    return std::exp(x);
+  case Unary::Logarithm:
+    return std::log(x);
+  case Unary::SquareRoot:
+    return std::sqrt(x);
+  case Unary::Tanh:
+    return std::tanh(x);
+  case Unary::ErrorFunction:
+    return std::erf(x);
+  case Unary::Floor:
+    return std::floor(x);
+  case Unary::Ceil:
+    return std::ceil(x);
+  case Unary::RoundEven:
+    return std::nearbyint(x);
+  case Unary::Sine:
+    return std::sin(x);
+  case Unary::Cosine:
+    return std::cos(x);
+  case Unary::Sign:
+    return x > 0 ? 1 : x < 0 ? -1 : x;
   case Unary::Not:
-  case Unary::IsNaN: break;
+  case Unary::IsNaN:
+    break;
   }
   llvm_unreachable("not an operation on floating elements");
 }
 
 static Folded foldInteger(Unary kind, Type type, Element x) {
   switch (kind) {
-  case Unary::Negate: return integerElement(type, Element{-x.integer, 0, -x.batch, -x.sample});
+  case Unary::Negate:
+    return integerElement(type, Element{-x.integer, 0, -x.batch, -x.sample});
   case Unary::Absolute:
     if (isNonNegative(x))
       return x;
-    return x.isConstant() ? integerElement(type, Element{-x.integer}) : Folded();
+    return x.isConstant() ? integerElement(type, Element{-x.integer})
+                          : Folded();
   case Unary::Sign:
     if (isPositive(x))
       return Element{1};
     return x.isConstant() ? Folded(Element{x.integer < 0 ? -1 : 0}) : Folded();
-  case Unary::Not: return boolElement(!x.integer);
-  default: return std::nullopt;
+  case Unary::Not:
+    return boolElement(!x.integer);
+  default:
+    return std::nullopt;
   }
 }
 
@@ -156,11 +186,14 @@ Tensor TensorBuilder::unary(Unary kind, const Tensor &x) {
   if (kind == Unary::IsNaN && !x.isFloat())
     return fail("needs floating elements");
   if (kind == Unary::IsNaN)
-    return elementwise({x}, builder.getI1Type(),
-                       [](ArrayRef<Element> e) -> Folded { return boolElement(std::isnan(e[0].real)); },
-                       [&](ArrayRef<Value> v, RankedTensorType) {
-                         return emit<arith::CmpFOp>(arith::CmpFPredicate::UNO, v[0], v[0]);
-                       });
+    return elementwise(
+        {x}, builder.getI1Type(),
+        [](ArrayRef<Element> e) -> Folded {
+          return boolElement(std::isnan(e[0].real));
+        },
+        [&](ArrayRef<Value> v, RankedTensorType) {
+          return emit<arith::CmpFOp>(arith::CmpFPredicate::UNO, v[0], v[0]);
+        });
   if (kind == Unary::Not && !x.isBool())
     return fail("needs boolean elements");
   return elementwise(
@@ -175,8 +208,10 @@ Tensor TensorBuilder::unary(Unary kind, const Tensor &x) {
       [&](ArrayRef<Value> v, RankedTensorType resultType) -> Value {
         Tensor self = fromValue(v[0], type);
         if (kind == Unary::Sign)
-          return materialize(select(compare(Compare::Greater, self, scalar(type, 0)), scalar(type, 1),
-                                    select(compare(Compare::Less, self, scalar(type, 0)), scalar(type, -1), self)));
+          return materialize(select(
+              compare(Compare::Greater, self, scalar(type, 0)), scalar(type, 1),
+              select(compare(Compare::Less, self, scalar(type, 0)),
+                     scalar(type, -1), self)));
         if (kind == Unary::Not)
           return materialize(binary(Binary::Xor, self, scalar(type, 1)));
         if (!x.isFloat()) {
@@ -184,23 +219,37 @@ Tensor TensorBuilder::unary(Unary kind, const Tensor &x) {
           if (kind == Unary::Negate)
             return materialize(subtract(zero, self));
           if (kind == Unary::Absolute)
-            return materialize(binary(Binary::Maximum, self, subtract(zero, self)));
+            return materialize(
+                binary(Binary::Maximum, self, subtract(zero, self)));
           return Value();
         }
         switch (kind) {
-        case Unary::Negate: return emit<arith::NegFOp>(v[0]);
-        case Unary::Absolute: return emit<math::AbsFOp>(v[0]);
-        case Unary::Exponential: return emit<math::ExpOp>(v[0]);
-        case Unary::Logarithm: return emit<math::LogOp>(v[0]);
-        case Unary::SquareRoot: return emit<math::SqrtOp>(v[0]);
-        case Unary::Tanh: return emit<math::TanhOp>(v[0]);
-        case Unary::ErrorFunction: return emit<math::ErfOp>(v[0]);
-        case Unary::Floor: return emit<math::FloorOp>(v[0]);
-        case Unary::Ceil: return emit<math::CeilOp>(v[0]);
-        case Unary::RoundEven: return emit<math::RoundEvenOp>(v[0]);
-        case Unary::Sine: return emit<math::SinOp>(v[0]);
-        case Unary::Cosine: return emit<math::CosOp>(v[0]);
-        default: return Value();
+        case Unary::Negate:
+          return emit<arith::NegFOp>(v[0]);
+        case Unary::Absolute:
+          return emit<math::AbsFOp>(v[0]);
+        case Unary::Exponential:
+          return emit<math::ExpOp>(v[0]);
+        case Unary::Logarithm:
+          return emit<math::LogOp>(v[0]);
+        case Unary::SquareRoot:
+          return emit<math::SqrtOp>(v[0]);
+        case Unary::Tanh:
+          return emit<math::TanhOp>(v[0]);
+        case Unary::ErrorFunction:
+          return emit<math::ErfOp>(v[0]);
+        case Unary::Floor:
+          return emit<math::FloorOp>(v[0]);
+        case Unary::Ceil:
+          return emit<math::CeilOp>(v[0]);
+        case Unary::RoundEven:
+          return emit<math::RoundEvenOp>(v[0]);
+        case Unary::Sine:
+          return emit<math::SinOp>(v[0]);
+        case Unary::Cosine:
+          return emit<math::CosOp>(v[0]);
+        default:
+          return Value();
         }
       });
 }
@@ -219,8 +268,10 @@ static Folded scaleElement(Type type, Element x, double factor) {
 
 static Folded foldBinaryReal(Binary kind, Type type, Element a, Element b) {
   switch (kind) {
-  case Binary::Add: return realElement(type, a.real + b.real, a.batch + b.batch);
-  case Binary::Subtract: return realElement(type, a.real - b.real, a.batch - b.batch);
+  case Binary::Add:
+    return realElement(type, a.real + b.real, a.batch + b.batch);
+  case Binary::Subtract:
+    return realElement(type, a.real - b.real, a.batch - b.batch);
   case Binary::Multiply:
     if (b.batch)
       std::swap(a, b);
@@ -228,28 +279,39 @@ static Folded foldBinaryReal(Binary kind, Type type, Element a, Element b) {
   case Binary::Divide:
     if (!a.batch && !b.batch)
       return realElement(type, a.real / b.real);
-    return b.batch || b.real == 0 ? Folded() : scaleElement(type, a, 1 / b.real);
-  default: break;
+    return b.batch || b.real == 0 ? Folded()
+                                  : scaleElement(type, a, 1 / b.real);
+  default:
+    break;
   }
   if (a.batch || b.batch)
     return std::nullopt;
   switch (kind) {
   case Binary::Maximum:
-    return realElement(type, std::isnan(a.real) || std::isnan(b.real) ? NAN : std::max(a.real, b.real));
+    return realElement(type, std::isnan(a.real) || std::isnan(b.real)
+                                 ? NAN
+                                 : std::max(a.real, b.real));
   case Binary::Minimum:
-    return realElement(type, std::isnan(a.real) || std::isnan(b.real) ? NAN : std::min(a.real, b.real));
-  case Binary::Power: return realElement(type, std::pow(a.real, b.real));
-  case Binary::Remainder: return realElement(type, std::fmod(a.real, b.real));
-  default: return std::nullopt;
+    return realElement(type, std::isnan(a.real) || std::isnan(b.real)
+                                 ? NAN
+                                 : std::min(a.real, b.real));
+  case Binary::Power:
+    return realElement(type, std::pow(a.real, b.real));
+  case Binary::Remainder:
+    return realElement(type, std::fmod(a.real, b.real));
+  default:
+    return std::nullopt;
   }
 }
 
 /// 1: a is at least b for all N and n, -1: at most, 0: it depends.
 static int order(Element a, Element b) {
-  Element difference{a.integer - b.integer, 0, a.batch - b.batch, a.sample - b.sample};
+  Element difference{a.integer - b.integer, 0, a.batch - b.batch,
+                     a.sample - b.sample};
   if (isNonNegative(difference))
     return 1;
-  Element negated{-difference.integer, 0, -difference.batch, -difference.sample};
+  Element negated{-difference.integer, 0, -difference.batch,
+                  -difference.sample};
   return isNonNegative(negated) ? -1 : 0;
 }
 
@@ -258,14 +320,17 @@ static Folded foldBinaryInteger(Binary kind, Type type, Element a, Element b) {
     return integerElement(type, Element{integer, 0, batch, sample});
   };
   switch (kind) {
-  case Binary::Add: return wrap(a.integer + b.integer, a.batch + b.batch, a.sample + b.sample);
-  case Binary::Subtract: return wrap(a.integer - b.integer, a.batch - b.batch, a.sample - b.sample);
+  case Binary::Add:
+    return wrap(a.integer + b.integer, a.batch + b.batch, a.sample + b.sample);
+  case Binary::Subtract:
+    return wrap(a.integer - b.integer, a.batch - b.batch, a.sample - b.sample);
   case Binary::Multiply:
     if (!b.isConstant())
       std::swap(a, b);
     if (!b.isConstant())
       return std::nullopt;
-    return wrap(a.integer * b.integer, a.batch * b.integer, a.sample * b.integer);
+    return wrap(a.integer * b.integer, a.batch * b.integer,
+                a.sample * b.integer);
   case Binary::Divide: {
     int64_t divisor = b.integer;
     if (!b.isConstant() || divisor == 0)
@@ -297,11 +362,16 @@ static Folded foldBinaryInteger(Binary kind, Type type, Element a, Element b) {
     if (!a.isConstant() || !b.isConstant() || b.integer == 0)
       return std::nullopt;
     int64_t remainder = b.integer == -1 ? 0 : a.integer % b.integer;
-    return wrap(remainder && (remainder < 0) != (b.integer < 0) ? remainder + b.integer : remainder);
+    return wrap(remainder && (remainder < 0) != (b.integer < 0)
+                    ? remainder + b.integer
+                    : remainder);
   }
-  case Binary::And: return boolElement(a.integer && b.integer);
-  case Binary::Or: return boolElement(a.integer || b.integer);
-  case Binary::Xor: return boolElement((a.integer != 0) != (b.integer != 0));
+  case Binary::And:
+    return boolElement(a.integer && b.integer);
+  case Binary::Or:
+    return boolElement(a.integer || b.integer);
+  case Binary::Xor:
+    return boolElement((a.integer != 0) != (b.integer != 0));
   }
   return std::nullopt;
 }
@@ -311,17 +381,24 @@ static bool isNeutral(Binary kind, bool isFloat, double value) {
   switch (kind) {
   case Binary::Multiply:
   case Binary::Divide:
-  case Binary::Power: return value == 1;
-  case Binary::Add: return !isFloat && value == 0; // 0 + -0 is 0
-  case Binary::Subtract: return value == 0 && !std::signbit(value);
-  case Binary::And: return value == 1;
-  case Binary::Or: return value == 0;
-  default: return false;
+  case Binary::Power:
+    return value == 1;
+  case Binary::Add:
+    return !isFloat && value == 0; // 0 + -0 is 0
+  case Binary::Subtract:
+    return value == 0 && !std::signbit(value);
+  case Binary::And:
+    return value == 1;
+  case Binary::Or:
+    return value == 0;
+  default:
+    return false;
   }
 }
 
 static bool isCommutative(Binary kind) {
-  return kind == Binary::Multiply || kind == Binary::Add || kind == Binary::And || kind == Binary::Or;
+  return kind == Binary::Multiply || kind == Binary::Add ||
+         kind == Binary::And || kind == Binary::Or;
 }
 
 Tensor TensorBuilder::binary(Binary kind, Tensor a, Tensor b) {
@@ -334,15 +411,19 @@ Tensor TensorBuilder::binary(Binary kind, Tensor a, Tensor b) {
   if (!a || !b)
     return Tensor();
   if (a.type() != b.type())
-    return fail("operands have element types " + toText(a.type()) + " and " + toText(b.type()));
+    return fail("operands have element types " + toText(a.type()) + " and " +
+                toText(b.type()));
   Type type = a.type();
-  bool isFloat = a.isFloat(), isLogic = kind == Binary::And || kind == Binary::Or || kind == Binary::Xor;
+  bool isFloat = a.isFloat(), isLogic = kind == Binary::And ||
+                                        kind == Binary::Or ||
+                                        kind == Binary::Xor;
   if (isLogic != a.isBool())
     return fail("is not supported for elements of type " + toText(type));
 
   std::optional<Shape> shape = broadcastShapes(a.shape(), b.shape());
   if (!shape)
-    return fail("cannot broadcast " + toString(a.shape()) + " with " + toString(b.shape()));
+    return fail("cannot broadcast " + toString(a.shape()) + " with " +
+                toString(b.shape()));
   auto neutral = [&](const Tensor &other) {
     std::optional<double> value = other.splatNumber();
     return value && isNeutral(kind, isFloat, *value);
@@ -352,10 +433,13 @@ Tensor TensorBuilder::binary(Binary kind, Tensor a, Tensor b) {
   if (isCommutative(kind) && neutral(a))
     return expand(b, *shape);
 
-  if (std::optional<double> exponent = b.splatNumber(); kind == Binary::Power && exponent && !a.isKnown()) {
-    // Small powers are products, so that x^2 is x * x to the bit, and differentiable at 0.
+  if (std::optional<double> exponent = b.splatNumber();
+      kind == Binary::Power && exponent && !a.isKnown()) {
+    // Small powers are products, so that x^2 is x * x to the bit, and
+    // differentiable at 0.
     Tensor power = a;
-    if (*exponent >= 2 && *exponent <= 4 && *exponent == std::floor(*exponent)) {
+    if (*exponent >= 2 && *exponent <= 4 &&
+        *exponent == std::floor(*exponent)) {
       for (int i = 1; i < *exponent; ++i)
         power = multiply(power, a);
       return expand(power, *shape);
@@ -365,36 +449,52 @@ Tensor TensorBuilder::binary(Binary kind, Tensor a, Tensor b) {
     if (isFloat && *exponent == -1)
       return expand(divide(scalar(type, 1), a), *shape);
     if (isFloat && *exponent == -0.5)
-      return expand(divide(scalar(type, 1), unary(Unary::SquareRoot, a)), *shape);
+      return expand(divide(scalar(type, 1), unary(Unary::SquareRoot, a)),
+                    *shape);
   }
   bool isUnsigned = type.isUnsignedInteger();
   return elementwise(
       {a, b}, type,
       [&](ArrayRef<Element> e) -> Folded {
-        return isFloat ? foldBinaryReal(kind, type, e[0], e[1]) : foldBinaryInteger(kind, type, e[0], e[1]);
+        return isFloat ? foldBinaryReal(kind, type, e[0], e[1])
+                       : foldBinaryInteger(kind, type, e[0], e[1]);
       },
       [&](ArrayRef<Value> v, RankedTensorType) -> Value {
         switch (kind) {
-        case Binary::Add: return isFloat ? emit<arith::AddFOp>(v[0], v[1]) : emit<arith::AddIOp>(v[0], v[1]);
-        case Binary::Subtract: return isFloat ? emit<arith::SubFOp>(v[0], v[1]) : emit<arith::SubIOp>(v[0], v[1]);
-        case Binary::Multiply: return isFloat ? emit<arith::MulFOp>(v[0], v[1]) : emit<arith::MulIOp>(v[0], v[1]);
+        case Binary::Add:
+          return isFloat ? emit<arith::AddFOp>(v[0], v[1])
+                         : emit<arith::AddIOp>(v[0], v[1]);
+        case Binary::Subtract:
+          return isFloat ? emit<arith::SubFOp>(v[0], v[1])
+                         : emit<arith::SubIOp>(v[0], v[1]);
+        case Binary::Multiply:
+          return isFloat ? emit<arith::MulFOp>(v[0], v[1])
+                         : emit<arith::MulIOp>(v[0], v[1]);
         case Binary::Divide:
           if (isFloat)
             return emit<arith::DivFOp>(v[0], v[1]);
-          return isUnsigned ? emit<arith::DivUIOp>(v[0], v[1]) : emit<arith::DivSIOp>(v[0], v[1]);
+          return isUnsigned ? emit<arith::DivUIOp>(v[0], v[1])
+                            : emit<arith::DivSIOp>(v[0], v[1]);
         case Binary::Maximum:
           if (isFloat)
             return emit<arith::MaximumFOp>(v[0], v[1]);
-          return isUnsigned ? emit<arith::MaxUIOp>(v[0], v[1]) : emit<arith::MaxSIOp>(v[0], v[1]);
+          return isUnsigned ? emit<arith::MaxUIOp>(v[0], v[1])
+                            : emit<arith::MaxSIOp>(v[0], v[1]);
         case Binary::Minimum:
           if (isFloat)
             return emit<arith::MinimumFOp>(v[0], v[1]);
-          return isUnsigned ? emit<arith::MinUIOp>(v[0], v[1]) : emit<arith::MinSIOp>(v[0], v[1]);
-        case Binary::Power: return isFloat ? emit<math::PowFOp>(v[0], v[1]) : Value();
-        case Binary::Remainder: return Value();
-        case Binary::And: return emit<arith::AndIOp>(v[0], v[1]);
-        case Binary::Or: return emit<arith::OrIOp>(v[0], v[1]);
-        case Binary::Xor: return emit<arith::XOrIOp>(v[0], v[1]);
+          return isUnsigned ? emit<arith::MinUIOp>(v[0], v[1])
+                            : emit<arith::MinSIOp>(v[0], v[1]);
+        case Binary::Power:
+          return isFloat ? emit<math::PowFOp>(v[0], v[1]) : Value();
+        case Binary::Remainder:
+          return Value();
+        case Binary::And:
+          return emit<arith::AndIOp>(v[0], v[1]);
+        case Binary::Or:
+          return emit<arith::OrIOp>(v[0], v[1]);
+        case Binary::Xor:
+          return emit<arith::XOrIOp>(v[0], v[1]);
         }
         return Value();
       });
@@ -406,22 +506,30 @@ Tensor TensorBuilder::binary(Binary kind, Tensor a, Tensor b) {
 
 static Folded foldCompare(Compare kind, bool isFloat, Element a, Element b) {
   switch (kind) {
-  case Compare::Greater: return foldCompare(Compare::Less, isFloat, b, a);
-  case Compare::GreaterOrEqual: return foldCompare(Compare::LessOrEqual, isFloat, b, a);
-  default: break;
+  case Compare::Greater:
+    return foldCompare(Compare::Less, isFloat, b, a);
+  case Compare::GreaterOrEqual:
+    return foldCompare(Compare::LessOrEqual, isFloat, b, a);
+  default:
+    break;
   }
   if (isFloat) {
     if (a.batch || b.batch)
       return std::nullopt;
-    bool result = kind == Compare::Equal ? a.real == b.real : kind == Compare::Less ? a.real < b.real : a.real <= b.real;
+    bool result = kind == Compare::Equal  ? a.real == b.real
+                  : kind == Compare::Less ? a.real < b.real
+                                          : a.real <= b.real;
     return boolElement(result);
   }
-  Element difference{b.integer - a.integer, 0, b.batch - a.batch, b.sample - a.sample};
-  Element negated{-difference.integer, 0, -difference.batch, -difference.sample};
+  Element difference{b.integer - a.integer, 0, b.batch - a.batch,
+                     b.sample - a.sample};
+  Element negated{-difference.integer, 0, -difference.batch,
+                  -difference.sample};
   if (kind == Compare::Equal) {
     if (difference.isConstant())
       return boolElement(difference.integer == 0);
-    return isPositive(difference) || isPositive(negated) ? boolElement(false) : Folded();
+    return isPositive(difference) || isPositive(negated) ? boolElement(false)
+                                                         : Folded();
   }
   if (kind == Compare::Less) {
     if (isPositive(difference))
@@ -437,17 +545,23 @@ Tensor TensorBuilder::compare(Compare kind, const Tensor &a, const Tensor &b) {
   if (!a || !b)
     return Tensor();
   if (a.type() != b.type())
-    return fail("operands have element types " + toText(a.type()) + " and " + toText(b.type()));
-  bool isFloat = a.isFloat(), isUnsigned = a.type().isUnsignedInteger() || a.isBool();
+    return fail("operands have element types " + toText(a.type()) + " and " +
+                toText(b.type()));
+  bool isFloat = a.isFloat(),
+       isUnsigned = a.type().isUnsignedInteger() || a.isBool();
   return elementwise(
       {a, b}, builder.getI1Type(),
-      [&](ArrayRef<Element> e) { return foldCompare(kind, isFloat, e[0], e[1]); },
+      [&](ArrayRef<Element> e) {
+        return foldCompare(kind, isFloat, e[0], e[1]);
+      },
       [&](ArrayRef<Value> v, RankedTensorType) -> Value {
         if (isFloat) {
           static constexpr arith::CmpFPredicate predicates[] = {
-              arith::CmpFPredicate::OEQ, arith::CmpFPredicate::OLT, arith::CmpFPredicate::OLE,
-              arith::CmpFPredicate::OGT, arith::CmpFPredicate::OGE};
-          return emit<arith::CmpFOp>(predicates[static_cast<int>(kind)], v[0], v[1]);
+              arith::CmpFPredicate::OEQ, arith::CmpFPredicate::OLT,
+              arith::CmpFPredicate::OLE, arith::CmpFPredicate::OGT,
+              arith::CmpFPredicate::OGE};
+          return emit<arith::CmpFOp>(predicates[static_cast<int>(kind)], v[0],
+                                     v[1]);
         }
         static constexpr arith::CmpIPredicate predicates[][2] = {
             {arith::CmpIPredicate::eq, arith::CmpIPredicate::eq},
@@ -455,17 +569,20 @@ Tensor TensorBuilder::compare(Compare kind, const Tensor &a, const Tensor &b) {
             {arith::CmpIPredicate::sle, arith::CmpIPredicate::ule},
             {arith::CmpIPredicate::sgt, arith::CmpIPredicate::ugt},
             {arith::CmpIPredicate::sge, arith::CmpIPredicate::uge}};
-        return emit<arith::CmpIOp>(predicates[static_cast<int>(kind)][isUnsigned], v[0], v[1]);
+        return emit<arith::CmpIOp>(
+            predicates[static_cast<int>(kind)][isUnsigned], v[0], v[1]);
       });
 }
 
-Tensor TensorBuilder::select(const Tensor &condition, const Tensor &yes, const Tensor &no) {
+Tensor TensorBuilder::select(const Tensor &condition, const Tensor &yes,
+                             const Tensor &no) {
   if (!condition || !yes || !no)
     return Tensor();
   if (!condition.isBool() || yes.type() != no.type())
-    return fail("operands have element types " + toText(condition.type()) + ", " + toText(yes.type()) + " and " +
-                toText(no.type()));
-  if (std::optional<Element> constant = condition.splat(); constant && !yes.isBatchSum() && !no.isBatchSum()) {
+    return fail("operands have element types " + toText(condition.type()) +
+                ", " + toText(yes.type()) + " and " + toText(no.type()));
+  if (std::optional<Element> constant = condition.splat();
+      constant && !yes.isBatchSum() && !no.isBatchSum()) {
     std::optional<Shape> shape = broadcastShapes(yes.shape(), no.shape());
     if (shape)
       shape = broadcastShapes(*shape, condition.shape());
@@ -477,9 +594,12 @@ Tensor TensorBuilder::select(const Tensor &condition, const Tensor &yes, const T
     if (std::optional<Shape> shape = broadcastShapes(yes.shape(), no.shape()))
       if ((shape = broadcastShapes(*shape, condition.shape())))
         return expand(known(yes.type(), {}, {*same}), *shape);
-  return elementwise({condition, yes, no}, yes.type(),
-                     [](ArrayRef<Element> e) -> Folded { return e[0].integer ? e[1] : e[2]; },
-                     [&](ArrayRef<Value> v, RankedTensorType) { return emit<arith::SelectOp>(v[0], v[1], v[2]); });
+  return elementwise(
+      {condition, yes, no}, yes.type(),
+      [](ArrayRef<Element> e) -> Folded { return e[0].integer ? e[1] : e[2]; },
+      [&](ArrayRef<Value> v, RankedTensorType) {
+        return emit<arith::SelectOp>(v[0], v[1], v[2]);
+      });
 }
 
 static Folded foldCast(Type from, Type to, Element x) {
@@ -487,7 +607,8 @@ static Folded foldCast(Type from, Type to, Element x) {
   if (auto floatType = dyn_cast<FloatType>(to)) {
     if (x.sample)
       return std::nullopt;
-    return realElement(to, fromFloat ? x.real : static_cast<double>(x.integer), x.batch);
+    return realElement(to, fromFloat ? x.real : static_cast<double>(x.integer),
+                       x.batch);
   }
   if (to.isInteger(1)) {
     if (fromFloat)
@@ -502,41 +623,54 @@ static Folded foldCast(Type from, Type to, Element x) {
     return std::nullopt;
   if (!(std::fabs(x.real) < 9.2e18))
     return std::nullopt;
-  return integerElement(to, Element{static_cast<int64_t>(x.real), 0, x.batch, 0});
+  return integerElement(to,
+                        Element{static_cast<int64_t>(x.real), 0, x.batch, 0});
 }
 
 Tensor TensorBuilder::cast(const Tensor &x, Type type) {
   if (!x || x.type() == type)
     return x;
   if (x.isBatchSum())
-    return mapSum(x, [&](const Tensor &numerator) { return cast(numerator, type); });
+    return mapSum(
+        x, [&](const Tensor &numerator) { return cast(numerator, type); });
   Type from = x.type();
   return elementwise(
-      {x}, type, [&](ArrayRef<Element> e) { return foldCast(from, type, e[0]); },
+      {x}, type,
+      [&](ArrayRef<Element> e) { return foldCast(from, type, e[0]); },
       [&](ArrayRef<Value> v, RankedTensorType to) -> Value {
-        auto fromFloat = dyn_cast<FloatType>(from), toFloat = dyn_cast<FloatType>(type);
+        auto fromFloat = dyn_cast<FloatType>(from),
+             toFloat = dyn_cast<FloatType>(type);
         if (fromFloat && toFloat) {
           if (fromFloat.getWidth() == toFloat.getWidth())
-            return Value(); // bf16 and f16: through f32, which no exporter writes
-          return fromFloat.getWidth() < toFloat.getWidth() ? emit<arith::ExtFOp>(to, v[0])
-                                                           : emit<arith::TruncFOp>(to, v[0]);
+            return Value(); // bf16 and f16: through f32, which no exporter
+                            // writes
+          return fromFloat.getWidth() < toFloat.getWidth()
+                     ? emit<arith::ExtFOp>(to, v[0])
+                     : emit<arith::TruncFOp>(to, v[0]);
         }
         if (type.isInteger(1)) {
-          Value zero = materializeAs(scalar(from, 0), fromValue(v[0], from).shape());
-          return fromFloat ? emit<arith::CmpFOp>(arith::CmpFPredicate::UNE, v[0], zero)
-                           : emit<arith::CmpIOp>(arith::CmpIPredicate::ne, v[0], zero);
+          Value zero =
+              materializeAs(scalar(from, 0), fromValue(v[0], from).shape());
+          return fromFloat ? emit<arith::CmpFOp>(arith::CmpFPredicate::UNE,
+                                                 v[0], zero)
+                           : emit<arith::CmpIOp>(arith::CmpIPredicate::ne, v[0],
+                                                 zero);
         }
         bool fromUnsigned = from.isUnsignedInteger() || from.isInteger(1);
         if (toFloat)
-          return fromUnsigned ? emit<arith::UIToFPOp>(to, v[0]) : emit<arith::SIToFPOp>(to, v[0]);
+          return fromUnsigned ? emit<arith::UIToFPOp>(to, v[0])
+                              : emit<arith::SIToFPOp>(to, v[0]);
         if (fromFloat)
-          return type.isUnsignedInteger() ? emit<arith::FPToUIOp>(to, v[0]) : emit<arith::FPToSIOp>(to, v[0]);
-        unsigned before = from.getIntOrFloatBitWidth(), after = type.getIntOrFloatBitWidth();
+          return type.isUnsignedInteger() ? emit<arith::FPToUIOp>(to, v[0])
+                                          : emit<arith::FPToSIOp>(to, v[0]);
+        unsigned before = from.getIntOrFloatBitWidth(),
+                 after = type.getIntOrFloatBitWidth();
         if (before == after)
           return v[0];
         if (before > after)
           return emit<arith::TruncIOp>(to, v[0]);
-        return fromUnsigned ? emit<arith::ExtUIOp>(to, v[0]) : emit<arith::ExtSIOp>(to, v[0]);
+        return fromUnsigned ? emit<arith::ExtUIOp>(to, v[0])
+                            : emit<arith::ExtSIOp>(to, v[0]);
       });
 }
 
@@ -550,7 +684,8 @@ Tensor TensorBuilder::atMost(const Tensor &x, const Tensor &bound) {
 
 Tensor TensorBuilder::sigmoid(const Tensor &x) {
   Tensor one = scalarLike(x, 1);
-  return divide(one, add(one, unary(Unary::Exponential, unary(Unary::Negate, x))));
+  return divide(one,
+                add(one, unary(Unary::Exponential, unary(Unary::Negate, x))));
 }
 
 Tensor TensorBuilder::relu(const Tensor &x) {
@@ -562,105 +697,11 @@ Tensor TensorBuilder::relu(const Tensor &x) {
   Tensor isAbove = elementwise(
       {x, zero}, builder.getI1Type(),
       [](ArrayRef<Element> e) -> Folded {
-        return e[0].batch ? Folded() : boolElement(e[0].real > 0 || std::isnan(e[0].real));
+        return e[0].batch ? Folded()
+                          : boolElement(e[0].real > 0 || std::isnan(e[0].real));
       },
-      [&](ArrayRef<Value> v, RankedTensorType) { return emit<arith::CmpFOp>(arith::CmpFPredicate::UGT, v[0], v[1]); });
+      [&](ArrayRef<Value> v, RankedTensorType) {
+        return emit<arith::CmpFOp>(arith::CmpFPredicate::UGT, v[0], v[1]);
+      });
   return select(isAbove, x, zero);
-}
-
-//===----------------------------------------------------------------------===//
-// Sums over samples
-//===----------------------------------------------------------------------===//
-
-Tensor TensorBuilder::refuseBatchSum(const Tensor &, StringRef what) {
-  return fail("a sum over the samples of the minibatch " + what +
-              " here; after it only sums, differences, and products or quotients with constants are supported, "
-              "since a minibatch is split into microbatches");
-}
-
-Tensor TensorBuilder::mapSum(const Tensor &sum, llvm::function_ref<Tensor(Tensor)> map) {
-  auto data = std::make_shared<TensorData>();
-  for (Term term : sum->terms) {
-    term.numerator = map(term.numerator);
-    if (!term.numerator)
-      return Tensor();
-    data->elementType = term.numerator.type();
-    data->shape.assign(term.numerator.shape().begin(), term.numerator.shape().end());
-    data->terms.push_back(term);
-  }
-  return Tensor(data);
-}
-
-/// sum * factor or, inverted, sum / factor.
-Tensor TensorBuilder::scaleSum(const Tensor &sum, const Element &factor, bool isReal, bool invert) {
-  auto data = std::make_shared<TensorData>(*sum.get());
-  double number = isReal ? factor.real : static_cast<double>(factor.integer);
-  for (Term &term : data->terms) {
-    if (!factor.batch) {
-      term.scale = invert ? term.scale / number : term.scale * number;
-      continue;
-    }
-    // By k * N: a sum becomes a mean, a mean a sum.
-    if (number != 0 || factor.sample || term.denominator || term.constant != invert)
-      return refuseBatchSum(sum, "is multiplied or divided by an expression of the batch size");
-    term.count = invert ? term.count * factor.batch : term.count / factor.batch;
-    term.constant = !invert;
-  }
-  return Tensor(data);
-}
-
-Tensor TensorBuilder::toBatchSum(const Tensor &x) {
-  if (!x || x.isBatchSum())
-    return x;
-  if (x.batchAxis() >= 0)
-    return refuseBatchSum(x, "is combined with values of single samples");
-  // Once per minibatch: the mean over samples of a copy for each of them.
-  Shape shape(x.shape());
-  shape.insert(shape.begin(), Extent{0, 1});
-  Value copies = materializeAs(x, shape);
-  if (!copies)
-    return Tensor();
-  return mean(fromValue(copies, x.type()), {0});
-}
-
-Tensor TensorBuilder::linearOnSum(Binary kind, const Tensor &a, const Tensor &b) {
-  if (kind == Binary::Multiply || (kind == Binary::Divide && !b.isBatchSum())) {
-    const Tensor &sum = a.isBatchSum() ? a : b, &factor = a.isBatchSum() ? b : a;
-    if (factor.isBatchSum() || !factor.isKnown())
-      return refuseBatchSum(sum, "is multiplied or divided by a value that is not constant");
-    const Element &first = factor.elements().front();
-    if (factor.elements().size() != 1 && !factor.splat())
-      return refuseBatchSum(sum, "is multiplied by different constants");
-    Tensor scaled = scaleSum(sum, first, factor.isFloat(), kind == Binary::Divide);
-    return scaled && factor.rank() > sum.rank() ? reshape(scaled, factor.shape()) : scaled;
-  }
-  if (kind == Binary::Add || kind == Binary::Subtract) {
-    Tensor left = toBatchSum(a), right = toBatchSum(b);
-    if (!left || !right)
-      return Tensor();
-    if (left.shape() != right.shape())
-      return refuseBatchSum(left, "of shape " + toString(left.shape()) + " is added to one of shape " +
-                                      toString(right.shape()));
-    auto data = std::make_shared<TensorData>(*left.get());
-    for (Term term : right->terms) {
-      term.scale *= kind == Binary::Subtract ? -1 : 1;
-      data->terms.push_back(term);
-    }
-    return Tensor(data);
-  }
-  if (kind == Binary::Divide && a.isBatchSum() && b->terms.size() == 1 && b.rank() == 0 && a.rank() == 0) {
-    // numerator / denominator, each a sum over the minibatch.
-    const Term &divisor = b->terms.front();
-    auto data = std::make_shared<TensorData>(*a.get());
-    for (Term &term : data->terms) {
-      if (term.denominator || divisor.denominator || term.constant != divisor.constant)
-        return refuseBatchSum(a, "is divided twice");
-      term.scale = term.scale / term.count * divisor.count / divisor.scale;
-      term.count = 1;
-      term.constant = true;
-      term.denominator = divisor.numerator;
-    }
-    return Tensor(data);
-  }
-  return refuseBatchSum(a.isBatchSum() ? a : b, "is computed with");
 }

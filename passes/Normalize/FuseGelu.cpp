@@ -26,7 +26,8 @@ static std::optional<double> getSplat(Value value) {
   if (auto broadcast = value.getDefiningOp<nn::BroadcastOp>())
     value = broadcast.getOperand();
   DenseElementsAttr elements;
-  if (!matchPattern(value, m_Constant(&elements)) || !elements.isSplat() || !isa<FloatType>(elements.getElementType()))
+  if (!matchPattern(value, m_Constant(&elements)) || !elements.isSplat() ||
+      !isa<FloatType>(elements.getElementType()))
     return std::nullopt;
   return elements.getSplatValue<APFloat>().convertToDouble();
 }
@@ -67,7 +68,9 @@ static Product getProduct(Value value, Value whole) {
   return product;
 }
 
-static bool isNear(double a, double b) { return std::fabs(a - b) <= 1e-6 * std::fabs(b); }
+static bool isNear(double a, double b) {
+  return std::fabs(a - b) <= 1e-6 * std::fabs(b);
+}
 
 /// The other operand of an addition of 1.
 static Value getOnePlus(Value value) {
@@ -87,10 +90,11 @@ static Value matchTanhArgument(Value value) {
   auto add = outer.factors.front().getDefiningOp<arith::AddFOp>();
   if (!add)
     return Value();
-  for (auto [x, cubic] : {std::pair(add.getLhs(), add.getRhs()), std::pair(add.getRhs(), add.getLhs())}) {
+  for (auto [x, cubic] : {std::pair(add.getLhs(), add.getRhs()),
+                          std::pair(add.getRhs(), add.getLhs())}) {
     Product cube = getProduct(cubic, x);
-    if (isNear(cube.constant, 0.044715) && cube.factors.size() == 3 && llvm::all_equal(cube.factors) &&
-        cube.factors.front() == x)
+    if (isNear(cube.constant, 0.044715) && cube.factors.size() == 3 &&
+        llvm::all_equal(cube.factors) && cube.factors.front() == x)
       return x;
   }
   return Value();
@@ -99,13 +103,16 @@ static Value matchTanhArgument(Value value) {
 /// x if `value` is x / sqrt 2.
 static Value matchErfArgument(Value value) {
   if (auto multiply = value.getDefiningOp<arith::MulFOp>()) {
-    if (std::optional<double> factor = getSplat(multiply.getRhs()); factor && isNear(*factor, std::sqrt(0.5)))
+    if (std::optional<double> factor = getSplat(multiply.getRhs());
+        factor && isNear(*factor, std::sqrt(0.5)))
       return multiply.getLhs();
-    if (std::optional<double> factor = getSplat(multiply.getLhs()); factor && isNear(*factor, std::sqrt(0.5)))
+    if (std::optional<double> factor = getSplat(multiply.getLhs());
+        factor && isNear(*factor, std::sqrt(0.5)))
       return multiply.getRhs();
   }
   if (auto divide = value.getDefiningOp<arith::DivFOp>())
-    if (std::optional<double> divisor = getSplat(divide.getRhs()); divisor && isNear(*divisor, std::sqrt(2.0)))
+    if (std::optional<double> divisor = getSplat(divide.getRhs());
+        divisor && isNear(*divisor, std::sqrt(2.0)))
       return divide.getLhs();
   return Value();
 }
@@ -129,19 +136,23 @@ static std::optional<std::pair<Value, bool>> matchGelu(arith::MulFOp root) {
     // The whole product again, x in one piece.
     Product product = getProduct(root.getResult(), x);
     if (isNear(product.constant, 0.5) && product.factors.size() == 2 &&
-        llvm::is_contained(product.factors, x) && llvm::is_contained(product.factors, factor))
+        llvm::is_contained(product.factors, x) &&
+        llvm::is_contained(product.factors, factor))
       return std::pair(x, isTanh);
   }
   return std::nullopt;
 }
 
 void harmony::normalize::fuseGelu(Block &block) {
-  for (auto multiply : llvm::make_early_inc_range(block.getOps<arith::MulFOp>())) {
+  for (auto multiply :
+       llvm::make_early_inc_range(block.getOps<arith::MulFOp>())) {
     std::optional<std::pair<Value, bool>> match = matchGelu(multiply);
     if (!match || match->first.getType() != multiply.getType())
       continue;
     OpBuilder builder(multiply);
-    Value gelu = nn::GeluOp::create(builder, multiply.getLoc(), multiply.getType(), match->first, match->second);
+    Value gelu =
+        nn::GeluOp::create(builder, multiply.getLoc(), multiply.getType(),
+                           match->first, match->second);
     multiply.replaceAllUsesWith(gelu);
     multiply.erase();
   }

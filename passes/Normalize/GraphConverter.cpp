@@ -27,27 +27,41 @@ static Element decode(Type type, const char *bytes) {
     uint64_t bits = floatType.getWidth() == 64   ? load<uint64_t>(bytes)
                     : floatType.getWidth() == 32 ? load<uint32_t>(bytes)
                                                  : load<uint16_t>(bytes);
-    APFloat value(floatType.getFloatSemantics(), APInt(floatType.getWidth(), bits));
+    APFloat value(floatType.getFloatSemantics(),
+                  APInt(floatType.getWidth(), bits));
     bool losesInfo = false;
-    value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &losesInfo);
+    value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven,
+                  &losesInfo);
     element.real = value.convertToDouble();
     return element;
   }
   bool isUnsigned = type.isUnsignedInteger() || type.isInteger(1);
   switch (onnx::getElementByteSize(type)) {
-  case 1: element.integer = isUnsigned ? load<uint8_t>(bytes) : load<int8_t>(bytes); break;
-  case 2: element.integer = isUnsigned ? load<uint16_t>(bytes) : load<int16_t>(bytes); break;
-  case 4: element.integer = isUnsigned ? static_cast<int64_t>(load<uint32_t>(bytes)) : load<int32_t>(bytes); break;
-  default: element.integer = load<int64_t>(bytes); break;
+  case 1:
+    element.integer = isUnsigned ? load<uint8_t>(bytes) : load<int8_t>(bytes);
+    break;
+  case 2:
+    element.integer = isUnsigned ? load<uint16_t>(bytes) : load<int16_t>(bytes);
+    break;
+  case 4:
+    element.integer = isUnsigned ? static_cast<int64_t>(load<uint32_t>(bytes))
+                                 : load<int32_t>(bytes);
+    break;
+  default:
+    element.integer = load<int64_t>(bytes);
+    break;
   }
   return element;
 }
 
-Tensor harmony::normalize::knownFromBytes(TensorBuilder &builder, RankedTensorType type, ArrayRef<char> bytes) {
+Tensor harmony::normalize::knownFromBytes(TensorBuilder &builder,
+                                          RankedTensorType type,
+                                          ArrayRef<char> bytes) {
   int64_t count = type.getNumElements();
   unsigned size = onnx::getElementByteSize(type.getElementType());
   if (size == 0 || bytes.size() < static_cast<size_t>(count) * size)
-    return builder.fail("elements of type " + toText(type.getElementType()) + " are not supported");
+    return builder.fail("elements of type " + toText(type.getElementType()) +
+                        " are not supported");
   std::vector<Element> elements;
   elements.reserve(count);
   for (int64_t i = 0; i < count; ++i)
@@ -58,20 +72,23 @@ Tensor harmony::normalize::knownFromBytes(TensorBuilder &builder, RankedTensorTy
   return builder.known(type.getElementType(), shape, std::move(elements));
 }
 
-Tensor harmony::normalize::knownFromAttribute(TensorBuilder &builder, ElementsAttr elements) {
+Tensor harmony::normalize::knownFromAttribute(TensorBuilder &builder,
+                                              ElementsAttr elements) {
   onnx::FileMap files((StringRef()));
   auto type = dyn_cast<RankedTensorType>(elements.getShapedType());
   FailureOr<ArrayRef<char>> bytes = onnx::getElementBytes(elements, files);
   if (!type || failed(bytes))
-    return builder.fail("elements of type " + toText(elements.getShapedType()) + " are not supported");
+    return builder.fail("elements of type " + toText(elements.getShapedType()) +
+                        " are not supported");
   return knownFromBytes(builder, type, *bytes);
 }
 
 InFlightDiagnostic harmony::normalize::emitNodeError(onnx::NodeOp node) {
   StringRef domain = node.getDomain();
-  return mlir::emitError(node.getLoc()) << "node '" << node.getNodeName() << "' (" << domain
-                                        << (domain.empty() ? "" : ".") << node.getOpType() << ", opset version "
-                                        << node.getVersion() << "): ";
+  return mlir::emitError(node.getLoc())
+         << "node '" << node.getNodeName() << "' (" << domain
+         << (domain.empty() ? "" : ".") << node.getOpType()
+         << ", opset version " << node.getVersion() << "): ";
 }
 
 void GraphConverter::bind(Value value, Tensor tensor) {
@@ -94,7 +111,8 @@ LogicalResult GraphConverter::checkSupported(ArrayRef<Operation *> ops) {
       continue;
     ok = false;
     InFlightDiagnostic error = emitNodeError(node);
-    SmallVector<int64_t> versions = table.getVersions(node.getDomain(), node.getOpType());
+    SmallVector<int64_t> versions =
+        table.getVersions(node.getDomain(), node.getOpType());
     if (versions.empty()) {
       error << "the operator is not supported";
       continue;
@@ -132,8 +150,9 @@ void GraphConverter::convert(onnx::NodeOp node) {
     bind(result, std::move(output));
 }
 
-SmallVector<Operation *> harmony::normalize::getLiveOps(Block &block, ArrayRef<Value> roots,
-                                                        llvm::function_ref<bool(Operation *)> stop) {
+SmallVector<Operation *>
+harmony::normalize::getLiveOps(Block &block, ArrayRef<Value> roots,
+                               llvm::function_ref<bool(Operation *)> stop) {
   llvm::DenseSet<Operation *> live;
   SmallVector<Value> worklist(roots);
   while (!worklist.empty()) {

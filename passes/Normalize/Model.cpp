@@ -30,7 +30,8 @@ struct Dimension {
 };
 } // namespace
 
-static SmallVector<Dimension> getDimensions(onnx::GraphOp graph, unsigned index, RankedTensorType type) {
+static SmallVector<Dimension> getDimensions(onnx::GraphOp graph, unsigned index,
+                                            RankedTensorType type) {
   SmallVector<Dimension> dimensions(type.getRank());
   auto names = graph.getArgAttrOfType<ArrayAttr>(index, "onnx.dims");
   for (int64_t axis = 0; axis < type.getRank(); ++axis) {
@@ -43,22 +44,27 @@ static SmallVector<Dimension> getDimensions(onnx::GraphOp graph, unsigned index,
   return dimensions;
 }
 
-static FailureOr<llvm::StringMap<int64_t>> parseBindings(onnx::GraphOp graph, ArrayRef<std::string> bindings) {
+static FailureOr<llvm::StringMap<int64_t>>
+parseBindings(onnx::GraphOp graph, ArrayRef<std::string> bindings) {
   llvm::StringMap<int64_t> result;
   for (StringRef binding : bindings) {
     auto [name, value] = binding.split('=');
     int64_t extent = 0;
     if (name.empty() || value.getAsInteger(10, extent) || extent < 1)
-      return graph.emitError("dimension '" + binding + "' must have the form name=extent, the extent being positive");
+      return graph.emitError(
+          "dimension '" + binding +
+          "' must have the form name=extent, the extent being positive");
     result[name] = extent;
   }
   return result;
 }
 
-/// The symbol of the batch; "" where the inputs fix it, to `fixedBatch`, or where there
-/// is none: a forward graph without symbols.
-static FailureOr<std::string> findBatch(onnx::GraphOp graph, ArrayRef<SmallVector<Dimension>> inputs,
-                                        StringRef requested, bool isForward, int64_t &fixedBatch) {
+/// The symbol of the batch; "" where the inputs fix it, to `fixedBatch`, or
+/// where there is none: a forward graph without symbols.
+static FailureOr<std::string> findBatch(onnx::GraphOp graph,
+                                        ArrayRef<SmallVector<Dimension>> inputs,
+                                        StringRef requested, bool isForward,
+                                        int64_t &fixedBatch) {
   llvm::SmallSetVector<StringRef, 4> symbols;
   llvm::SmallSetVector<int64_t, 4> extents;
   bool isUnnamed = false;
@@ -75,10 +81,12 @@ static FailureOr<std::string> findBatch(onnx::GraphOp graph, ArrayRef<SmallVecto
   if (!requested.empty()) {
     if (symbols.contains(requested))
       return requested.str();
-    return graph.emitError("the batch symbol '" + requested + "' is not on axis 0 of any input");
+    return graph.emitError("the batch symbol '" + requested +
+                           "' is not on axis 0 of any input");
   }
   if (symbols.size() > 1) {
-    InFlightDiagnostic error = graph.emitError("axis 0 of the inputs has several symbols (");
+    InFlightDiagnostic error =
+        graph.emitError("axis 0 of the inputs has several symbols (");
     llvm::interleaveComma(symbols, error);
     return error << "): name the one that is the batch";
   }
@@ -89,7 +97,8 @@ static FailureOr<std::string> findBatch(onnx::GraphOp graph, ArrayRef<SmallVecto
   if (isForward) // nothing is split: extents are what they are
     return std::string();
   if (extents.size() != 1) {
-    InFlightDiagnostic error = graph.emitError("cannot tell the batch: axis 0 of the inputs has extents (");
+    InFlightDiagnostic error = graph.emitError(
+        "cannot tell the batch: axis 0 of the inputs has extents (");
     llvm::interleaveComma(extents, error);
     return error << "), expected one and the same";
   }
@@ -97,19 +106,24 @@ static FailureOr<std::string> findBatch(onnx::GraphOp graph, ArrayRef<SmallVecto
   return std::string();
 }
 
-FailureOr<GraphInputs> harmony::normalize::resolveInputs(onnx::GraphOp graph, const NormalizeOptions &options) {
+FailureOr<GraphInputs>
+harmony::normalize::resolveInputs(onnx::GraphOp graph,
+                                  const NormalizeOptions &options) {
   GraphInputs result;
   SmallVector<SmallVector<Dimension>> inputs;
   for (auto [index, type] : llvm::enumerate(graph.getArgumentTypes())) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!tensor)
-      return graph.emitError("input '" + graph.getArgumentName(index) + "' must be a tensor of known rank");
+      return graph.emitError("input '" + graph.getArgumentName(index) +
+                             "' must be a tensor of known rank");
     inputs.push_back(getDimensions(graph, index, tensor));
   }
-  FailureOr<llvm::StringMap<int64_t>> bindings = parseBindings(graph, options.dims);
+  FailureOr<llvm::StringMap<int64_t>> bindings =
+      parseBindings(graph, options.dims);
   if (failed(bindings))
     return failure();
-  FailureOr<std::string> batch = findBatch(graph, inputs, options.batchSymbol, options.forward, result.fixedBatch);
+  FailureOr<std::string> batch = findBatch(graph, inputs, options.batchSymbol,
+                                           options.forward, result.fixedBatch);
   if (failed(batch))
     return failure();
 
@@ -121,34 +135,43 @@ FailureOr<GraphInputs> harmony::normalize::resolveInputs(onnx::GraphOp graph, co
     int64_t batchAxis = -1;
     for (auto [axis, dimension] : llvm::enumerate(dimensions)) {
       StringRef symbol = dimension.symbol;
-      bool isBatchSymbol = dimension.isSymbolic() && (symbol.empty() ? axis == 0 && *batch == "?" : symbol == *batch);
+      bool isBatchSymbol =
+          dimension.isSymbolic() &&
+          (symbol.empty() ? axis == 0 && *batch == "?" : symbol == *batch);
       known.insert(symbol);
       shape.push_back(1);
-      if (axis == 0 && (isBatchSymbol || (result.fixedBatch && !dimension.isSymbolic()))) {
+      if (axis == 0 &&
+          (isBatchSymbol || (result.fixedBatch && !dimension.isSymbolic()))) {
         batchAxis = 0;
       } else if (isBatchSymbol) {
         ok = false;
-        graph.emitError("input '" + graph.getArgumentName(index) + "' has the batch ('" + symbol + "') on axis " +
+        graph.emitError("input '" + graph.getArgumentName(index) +
+                        "' has the batch ('" + symbol + "') on axis " +
                         Twine(axis) + "; accepted is axis 0");
       } else if (!dimension.isSymbolic()) {
         shape.back() = dimension.extent;
-      } else if (auto bound = bindings->find(symbol); bound != bindings->end()) {
+      } else if (auto bound = bindings->find(symbol);
+                 bound != bindings->end()) {
         shape.back() = bound->second;
       } else if (symbol.empty()) {
         ok = false;
-        graph.emitError("axis " + Twine(axis) + " of input '" + graph.getArgumentName(index) +
+        graph.emitError("axis " + Twine(axis) + " of input '" +
+                        graph.getArgumentName(index) +
                         "' has neither an extent nor a name");
       } else {
         unbound.insert(symbol);
       }
     }
-    Type element = cast<RankedTensorType>(graph.getArgumentTypes()[index]).getElementType();
-    if (auto integer = dyn_cast<IntegerType>(element); integer && !integer.isSignless())
+    Type element = cast<RankedTensorType>(graph.getArgumentTypes()[index])
+                       .getElementType();
+    if (auto integer = dyn_cast<IntegerType>(element);
+        integer && !integer.isSignless())
       element = IntegerType::get(element.getContext(), integer.getWidth());
     result.types.push_back(nn::getBatchType(shape, element, batchAxis, 1));
   }
   if (!unbound.empty()) {
-    InFlightDiagnostic error = graph.emitError("symbolic dimensions without a value: ");
+    InFlightDiagnostic error =
+        graph.emitError("symbolic dimensions without a value: ");
     llvm::interleaveComma(unbound, error);
     error << "; give each one by --dim NAME=EXTENT";
     ok = false;
@@ -158,7 +181,8 @@ FailureOr<GraphInputs> harmony::normalize::resolveInputs(onnx::GraphOp graph, co
       graph.emitError("no input has the dimension '" + binding.getKey() + "'");
       ok = false;
     } else if (binding.getKey() == *batch) {
-      graph.emitError("dimension '" + binding.getKey() + "' is the batch: its size is set by --batch");
+      graph.emitError("dimension '" + binding.getKey() +
+                      "' is the batch: its size is set by --batch");
       ok = false;
     }
   if (!ok)
@@ -170,7 +194,8 @@ FailureOr<GraphInputs> harmony::normalize::resolveInputs(onnx::GraphOp graph, co
 // Roles
 //===----------------------------------------------------------------------===//
 
-FailureOr<RoleRules> RoleRules::create(ModuleOp module, const NormalizeOptions &options) {
+FailureOr<RoleRules> RoleRules::create(ModuleOp module,
+                                       const NormalizeOptions &options) {
   RoleRules rules;
   rules.trainable = options.trainable;
   rules.freeze = options.freeze;
@@ -178,20 +203,25 @@ FailureOr<RoleRules> RoleRules::create(ModuleOp module, const NormalizeOptions &
     for (const std::string &expression : *list) {
       std::string error;
       if (!llvm::Regex(expression).isValid(error))
-        return module.emitError("'" + expression + "' is not a regular expression: " + error);
+        return module.emitError("'" + expression +
+                                "' is not a regular expression: " + error);
     }
   return rules;
 }
 
-/// Names of tensors that PyTorch keeps as buffers, where the file does not say so.
+/// Names of tensors that PyTorch keeps as buffers, where the file does not say
+/// so.
 static bool isBufferName(StringRef name) {
-  static constexpr StringLiteral endings[] = {"running_mean", "running_var", "num_batches_tracked", "inv_freq",
+  static constexpr StringLiteral endings[] = {"running_mean", "running_var",
+                                              "num_batches_tracked", "inv_freq",
                                               "position_ids"};
-  return llvm::any_of(endings, [&](StringRef ending) { return name.ends_with(ending); });
+  return llvm::any_of(endings,
+                      [&](StringRef ending) { return name.ends_with(ending); });
 }
 
-/// Minus infinity and the like, or nothing but 0 and 1: what masks hold. (Not all 0 or
-/// all 1: a fresh bias or scale is that.) Only f32 is looked into, a million elements of it.
+/// Minus infinity and the like, or nothing but 0 and 1: what masks hold. (Not
+/// all 0 or all 1: a fresh bias or scale is that.) Only f32 is looked into, a
+/// million elements of it.
 static bool isMask(RankedTensorType type, ArrayRef<char> bytes) {
   if (!type.getElementType().isF32())
     return false;
@@ -208,7 +238,8 @@ static bool isMask(RankedTensorType type, ArrayRef<char> bytes) {
   return hasZero && hasOne && !hasOther;
 }
 
-RoleDecision RoleRules::decide(onnx::InitializerOp initializer, onnx::FileMap &files) const {
+RoleDecision RoleRules::decide(onnx::InitializerOp initializer,
+                               onnx::FileMap &files) const {
   /// A float tensor up to this size that is no variable by name is a constant.
   static constexpr int64_t kConstantElements = 16;
   RankedTensorType type = initializer.getTensorType();
@@ -216,25 +247,33 @@ RoleDecision RoleRules::decide(onnx::InitializerOp initializer, onnx::FileMap &f
   StringRef kind = initializer.getKind().value_or("");
   auto symbol = SymbolRefAttr::get(initializer.getSymNameAttr());
   bool isFloat = isa<FloatType>(type.getElementType());
-  auto matches = [&](const std::vector<std::string> &expressions) -> const std::string * {
+  auto matches =
+      [&](const std::vector<std::string> &expressions) -> const std::string * {
     for (const std::string &expression : expressions)
       if (llvm::Regex(expression).match(name))
         return &expression;
     return nullptr;
   };
-  auto variable = [](nn::Role role, const Twine &reason) { return RoleDecision{role, reason.str(), false}; };
+  auto variable = [](nn::Role role, const Twine &reason) {
+    return RoleDecision{role, reason.str(), false};
+  };
   auto notTrained = [&](const Twine &reason) {
-    bool isConstant = type.getRank() == 0 || (type.getNumElements() <= kConstantElements && kind != "BUFFER");
-    return RoleDecision{isConstant ? nn::Role::constant : nn::Role::buffer, reason.str(), isConstant};
+    bool isConstant =
+        type.getRank() == 0 ||
+        (type.getNumElements() <= kConstantElements && kind != "BUFFER");
+    return RoleDecision{isConstant ? nn::Role::constant : nn::Role::buffer,
+                        reason.str(), isConstant};
   };
 
   if (differentiated.contains(symbol))
-    return variable(nn::Role::parameter, "the training graph differentiates by it");
+    return variable(nn::Role::parameter,
+                    "the training graph differentiates by it");
   if (updated.contains(symbol))
     return variable(nn::Role::state, "the training graph updates it");
   if (!isFloat) {
     bool isSmall = type.getNumElements() <= (1 << 20);
-    return RoleDecision{isSmall ? nn::Role::constant : nn::Role::buffer, "its elements are not floating", isSmall};
+    return RoleDecision{isSmall ? nn::Role::constant : nn::Role::buffer,
+                        "its elements are not floating", isSmall};
   }
   if (isTrainingGraph)
     return notTrained("the training graph does not update it");
@@ -243,25 +282,33 @@ RoleDecision RoleRules::decide(onnx::InitializerOp initializer, onnx::FileMap &f
   if (const std::string *expression = matches(trainable))
     return variable(nn::Role::parameter, "--trainable " + *expression);
   if (kind == "PARAMETER")
-    return variable(nn::Role::parameter, "the exporter marks it as a parameter");
+    return variable(nn::Role::parameter,
+                    "the exporter marks it as a parameter");
   if (kind == "BUFFER" || kind == "CONSTANT_TENSOR")
-    return notTrained("the exporter marks it as a " + StringRef(kind == "BUFFER" ? "buffer" : "constant"));
+    return notTrained("the exporter marks it as a " +
+                      StringRef(kind == "BUFFER" ? "buffer" : "constant"));
   if (type.getRank() == 0)
     return notTrained("it is a scalar");
   if (isBufferName(name))
     return notTrained("its name is a buffer's");
   if (StringRef(name).starts_with("onnx::"))
     return notTrained("its name is an exporter's constant's");
-  FailureOr<ArrayRef<char>> bytes = onnx::getInitializerBytes(initializer, files);
+  FailureOr<ArrayRef<char>> bytes =
+      onnx::getInitializerBytes(initializer, files);
   if (failed(bytes))
     return notTrained("its data cannot be read");
   if (isMask(type, *bytes))
     return notTrained("its elements are a mask's");
   if (exporterMarks) {
     initializer.emitWarning("'" + name +
-                            "' is trained, but the exporter has made it from other tensors; export with "
+                            "' is trained, but the exporter has made it from "
+                            "other tensors; export with "
                             "optimize=False to train those");
-    return variable(nn::Role::parameter, "it is floating, of rank 1 or more; the exporter has made it from others");
+    return variable(nn::Role::parameter,
+                    "it is floating, of rank 1 or more; the exporter has made "
+                    "it from others");
   }
-  return variable(nn::Role::parameter, "it is floating, of rank 1 or more, and nothing says otherwise");
+  return variable(
+      nn::Role::parameter,
+      "it is floating, of rank 1 or more, and nothing says otherwise");
 }

@@ -14,17 +14,19 @@
 
 namespace harmony::normalize {
 
-/// The types of the graph's inputs in nn: symbolic dimensions bound, the batch found.
+/// The types of the graph's inputs in nn: symbolic dimensions bound, the batch
+/// found.
 struct GraphInputs {
   llvm::SmallVector<mlir::RankedTensorType> types;
   /// Samples per step where the model fixes them, else 0.
   int64_t fixedBatch = 0;
 };
 
-/// The batch is the symbol on axis 0 of the inputs (or `options.batchSymbol`). Without
-/// symbols on axis 0 it is the extent that all inputs have there; a forward graph has no
-/// batch then. Reports every dimension that has no value.
-mlir::FailureOr<GraphInputs> resolveInputs(onnx::GraphOp graph, const NormalizeOptions &options);
+/// The batch is the symbol on axis 0 of the inputs (or `options.batchSymbol`).
+/// Without symbols on axis 0 it is the extent that all inputs have there; a
+/// forward graph has no batch then. Reports every dimension that has no value.
+mlir::FailureOr<GraphInputs> resolveInputs(onnx::GraphOp graph,
+                                           const NormalizeOptions &options);
 
 /// What an initializer is to training, and why.
 struct RoleDecision {
@@ -34,19 +36,21 @@ struct RoleDecision {
   bool isKnown = false;
 };
 
-/// Decides by, in this order: the training graph; --freeze and --trainable; what the
-/// exporter says (`kind`); the rules of README.md.
+/// Decides by, in this order: the training graph; --freeze and --trainable;
+/// what the exporter says (`kind`); the rules of README.md.
 class RoleRules {
 public:
   /// Fails with a diagnostic where an expression is not valid.
-  static mlir::FailureOr<RoleRules> create(mlir::ModuleOp module, const NormalizeOptions &options);
+  static mlir::FailureOr<RoleRules> create(mlir::ModuleOp module,
+                                           const NormalizeOptions &options);
   /// Initializers that the training graph differentiates by and updates.
   llvm::SmallSetVector<mlir::Attribute, 16> differentiated, updated;
   bool isTrainingGraph = false;
   /// The exporter marks parameters: one without a mark is of its making.
   bool exporterMarks = false;
 
-  RoleDecision decide(onnx::InitializerOp initializer, onnx::FileMap &files) const;
+  RoleDecision decide(onnx::InitializerOp initializer,
+                      onnx::FileMap &files) const;
 
 private:
   std::vector<std::string> trainable, freeze;

@@ -18,11 +18,13 @@ using namespace harmony;
 using namespace harmony::normalize;
 
 Normalizer::Normalizer(ModuleOp module, const NormalizeOptions &options)
-    : module(module), options(options), context(module.getContext()), files(module), lossLocation(module.getLoc()) {}
+    : module(module), options(options), context(module.getContext()),
+      files(module), lossLocation(module.getLoc()) {}
 
 LogicalResult Normalizer::run() {
-  if (failed(findGraph()) || failed(decideRoles()) || failed(bindInputs()) || failed(convertForward()) ||
-      failed(findLoss()) || failed(emitLoss()) || failed(emitOutputs()) || failed(convertUpdates()))
+  if (failed(findGraph()) || failed(decideRoles()) || failed(bindInputs()) ||
+      failed(convertForward()) || failed(findLoss()) || failed(emitLoss()) ||
+      failed(emitOutputs()) || failed(convertUpdates()))
     return failure();
   Block &body = main.getBody().front();
   fuseGelu(body);
@@ -48,13 +50,15 @@ LogicalResult Normalizer::findGraph() {
   if (trainings.empty() || options.forward)
     return success();
   if (trainings.size() > 1) {
-    InFlightDiagnostic error = trainings[1].emitError("the model has several training steps; accepted is one");
+    InFlightDiagnostic error = trainings[1].emitError(
+        "the model has several training steps; accepted is one");
     error.attachNote(trainings[0].getLoc()) << "the first is here";
     return error;
   }
   training = trainings.front();
   graph = module.lookupSymbol<onnx::GraphOp>(training.getAlgorithm());
-  SmallVector<onnx::GradientOp> gradients(graph.getBody().front().getOps<onnx::GradientOp>());
+  SmallVector<onnx::GradientOp> gradients(
+      graph.getBody().front().getOps<onnx::GradientOp>());
   if (gradients.size() != 1)
     return training.emitError("the training graph has ")
            << gradients.size() << " Gradient nodes; accepted is one";
@@ -68,18 +72,22 @@ LogicalResult Normalizer::decideRoles() {
   if (failed(created))
     return failure();
   created->isTrainingGraph = rules.isTrainingGraph;
-  created->exporterMarks = llvm::any_of(module.getOps<onnx::InitializerOp>(), [](onnx::InitializerOp initializer) {
-    return initializer.getKind() == "PARAMETER";
-  });
+  created->exporterMarks =
+      llvm::any_of(module.getOps<onnx::InitializerOp>(),
+                   [](onnx::InitializerOp initializer) {
+                     return initializer.getKind() == "PARAMETER";
+                   });
   rules = *created;
   if (training) {
     for (auto [x, at] : llvm::zip(gradient.getXs(), gradient.getAt())) {
       auto read = x.getDefiningOp<onnx::InitialValueOp>();
       if (!read)
-        return gradient.emitError("differentiates by '" + onnx::getValueName(x) +
+        return gradient.emitError("differentiates by '" +
+                                  onnx::getValueName(x) +
                                   "', which is not an initializer");
       if (x != at)
-        return gradient.emitError("takes the gradient by '" + onnx::getValueName(x) +
+        return gradient.emitError("takes the gradient by '" +
+                                  onnx::getValueName(x) +
                                   "' at another point than its value");
       rules.differentiated.insert(read.getInitializerAttr());
     }
@@ -87,7 +95,8 @@ LogicalResult Normalizer::decideRoles() {
       rules.updated.insert(binding.initializer);
     for (Attribute symbol : rules.differentiated)
       if (!rules.updated.contains(symbol))
-        return training.emitError("differentiates by ") << symbol << " but does not update it";
+        return training.emitError("differentiates by ")
+               << symbol << " but does not update it";
   }
   for (auto initializer : module.getOps<onnx::InitializerOp>()) {
     RoleDecision decision = rules.decide(initializer, files);
@@ -109,33 +118,42 @@ LogicalResult Normalizer::bindInputs() {
   while (module.lookupSymbol(name)) // the graph's own name is free at the end
     name += "_nn";
   SmallVector<Type> types(inputs->types.begin(), inputs->types.end());
-  main = func::FuncOp::create(moduleBuilder, graph.getLoc(), name, moduleBuilder.getFunctionType(types, {}));
+  main = func::FuncOp::create(moduleBuilder, graph.getLoc(), name,
+                              moduleBuilder.getFunctionType(types, {}));
   Block *body = main.addEntryBlock();
-  builder = std::make_unique<TensorBuilder>(module, OpBuilder::atBlockEnd(body));
+  builder =
+      std::make_unique<TensorBuilder>(module, OpBuilder::atBlockEnd(body));
   builder->fixedBatch = inputs->fixedBatch;
   if (inputs->fixedBatch)
-    module->setAttr("nn.fixed_batch", moduleBuilder.getI64IntegerAttr(inputs->fixedBatch));
+    module->setAttr("nn.fixed_batch",
+                    moduleBuilder.getI64IntegerAttr(inputs->fixedBatch));
   converter = std::make_unique<GraphConverter>(*builder);
-  for (auto [index, argument] : llvm::enumerate(graph.getBody().getArguments())) {
-    main.setArgAttr(index, nn::kNameAttr, moduleBuilder.getStringAttr(graph.getArgumentName(index)));
+  for (auto [index, argument] :
+       llvm::enumerate(graph.getBody().getArguments())) {
+    main.setArgAttr(index, nn::kNameAttr,
+                    moduleBuilder.getStringAttr(graph.getArgumentName(index)));
     Type element = cast<RankedTensorType>(argument.getType()).getElementType();
-    converter->bind(argument, builder->fromValue(body->getArgument(index), element));
+    converter->bind(argument,
+                    builder->fromValue(body->getArgument(index), element));
   }
   return success();
 }
 
-Tensor Normalizer::bindInitializer(GraphConverter &target, onnx::InitialValueOp op) {
+Tensor Normalizer::bindInitializer(GraphConverter &target,
+                                   onnx::InitialValueOp op) {
   onnx::InitializerOp initializer = initializers.lookup(op.getInitializer());
   const RoleDecision &decision = roles[op.getInitializerAttr()];
   RankedTensorType type = initializer.getTensorType();
   Tensor tensor;
   if (decision.isKnown) {
-    FailureOr<ArrayRef<char>> bytes = onnx::getInitializerBytes(initializer, files);
+    FailureOr<ArrayRef<char>> bytes =
+        onnx::getInitializerBytes(initializer, files);
     if (failed(bytes))
       return Tensor();
     tensor = knownFromBytes(*builder, type, *bytes);
   } else {
-    tensor = builder->fromVariable(op.getInitializerAttr(), type, type.getElementType());
+    tensor = builder->fromVariable(op.getInitializerAttr(), type,
+                                   type.getElementType());
   }
   target.bind(op.getResult(), tensor);
   return tensor;
@@ -169,7 +187,8 @@ LogicalResult Normalizer::convertForward() {
     if (auto read = dyn_cast<onnx::InitialValueOp>(op)) {
       builder->startNode(op->getLoc());
       if (!bindInitializer(*converter, read))
-        return read.emitError("initializer ") << read.getInitializerAttr() << ": " << builder->takeError();
+        return read.emitError("initializer ")
+               << read.getInitializerAttr() << ": " << builder->takeError();
     } else if (auto node = dyn_cast<onnx::NodeOp>(op)) {
       converter->convert(node);
     } else if (isa<onnx::GradientOp>(op)) {
@@ -181,9 +200,11 @@ LogicalResult Normalizer::convertForward() {
   for (unsigned index : kept) {
     Value value = returned.getOperand(index);
     if (!converter->get(value))
-      return graph.emitError("output '" + graph.getResultName(index) + "' must be a tensor");
+      return graph.emitError("output '" + graph.getResultName(index) +
+                             "' must be a tensor");
     if (!training || value != gradient.getY())
-      outputs.push_back({graph.getResultName(index).str(), converter->get(value), value.getLoc()});
+      outputs.push_back({graph.getResultName(index).str(),
+                         converter->get(value), value.getLoc()});
   }
   if (training) {
     loss = converter->get(gradient.getY());
@@ -197,7 +218,8 @@ LogicalResult Normalizer::convertForward() {
 //===----------------------------------------------------------------------===//
 
 static bool isScalar(const Tensor &tensor) {
-  return tensor.isFloat() && tensor.batchAxis() < 0 && getElementCount(tensor.shape()) == 1;
+  return tensor.isFloat() && tensor.batchAxis() < 0 &&
+         getElementCount(tensor.shape()) == 1;
 }
 
 LogicalResult Normalizer::findLoss() {
@@ -205,7 +227,8 @@ LogicalResult Normalizer::findLoss() {
     return success();
   auto listOutputs = [&](InFlightDiagnostic &error) {
     llvm::interleaveComma(outputs, error, [&](const Output &output) {
-      error << "'" << output.name << "' " << toText(output.tensor.type()) << toString(output.tensor.shape());
+      error << "'" << output.name << "' " << toText(output.tensor.type())
+            << toString(output.tensor.shape());
     });
   };
   auto take = [&](size_t index) {
@@ -221,10 +244,13 @@ LogicalResult Normalizer::findLoss() {
       if (outputs[i].name == options.lossOutput) {
         if (isScalar(outputs[i].tensor))
           return take(i);
-        return graph.emitError("output '" + options.lossOutput + "' has shape " +
-                               toString(outputs[i].tensor.shape()) + ", expected a floating scalar for the loss");
+        return graph.emitError("output '" + options.lossOutput +
+                               "' has shape " +
+                               toString(outputs[i].tensor.shape()) +
+                               ", expected a floating scalar for the loss");
       }
-    InFlightDiagnostic error = graph.emitError("no output is named '" + options.lossOutput + "'; outputs are ");
+    InFlightDiagnostic error = graph.emitError(
+        "no output is named '" + options.lossOutput + "'; outputs are ");
     listOutputs(error);
     return error;
   }
@@ -238,16 +264,20 @@ LogicalResult Normalizer::findLoss() {
     if (outputs[i].name == "loss")
       return take(i);
   InFlightDiagnostic error = graph.emitError(
-      scalars.empty() ? "no output is a floating scalar that could be the loss: append one by --loss; outputs are "
-                      : "several outputs could be the loss: choose one by --loss-output; outputs are ");
+      scalars.empty() ? "no output is a floating scalar that could be the "
+                        "loss: append one by --loss; outputs are "
+                      : "several outputs could be the loss: choose one by "
+                        "--loss-output; outputs are ");
   listOutputs(error);
   return error;
 }
 
-/// Adds an input for labels or targets and the loss of the only floating output.
+/// Adds an input for labels or targets and the loss of the only floating
+/// output.
 LogicalResult Normalizer::appendLoss() {
   if (options.loss != "cross-entropy" && options.loss != "mse")
-    return graph.emitError("loss is '" + options.loss + "', accepted are cross-entropy and mse");
+    return graph.emitError("loss is '" + options.loss +
+                           "', accepted are cross-entropy and mse");
   SmallVector<Output *> candidates;
   for (Output &output : outputs)
     if (output.tensor.isFloat() && output.tensor.batchAxis() == 0 &&
@@ -255,11 +285,14 @@ LogicalResult Normalizer::appendLoss() {
       candidates.push_back(&output);
   if (candidates.size() != 1) {
     InFlightDiagnostic error =
-        graph.emitError("--loss needs one floating output with the batch on axis 0 (see --loss-output); there are ")
+        graph.emitError("--loss needs one floating output with the batch on "
+                        "axis 0 (see --loss-output); there are ")
         << candidates.size();
     if (!candidates.empty()) {
       error << ": ";
-      llvm::interleaveComma(candidates, error, [&](Output *output) { error << "'" << output->name << "'"; });
+      llvm::interleaveComma(candidates, error, [&](Output *output) {
+        error << "'" << output->name << "'";
+      });
     }
     return error;
   }
@@ -268,39 +301,51 @@ LogicalResult Normalizer::appendLoss() {
   builder->startNode(lossLocation);
   bool isCrossEntropy = options.loss == "cross-entropy";
   OpBuilder attributes(context);
-  auto predictionType = cast<RankedTensorType>(builder->materialize(prediction).getType());
-  Type element = isCrossEntropy ? Type(attributes.getI64Type()) : prediction.type();
+  auto predictionType =
+      cast<RankedTensorType>(builder->materialize(prediction).getType());
+  Type element =
+      isCrossEntropy ? Type(attributes.getI64Type()) : prediction.type();
   SmallVector<int64_t> shape(predictionType.getShape());
   if (isCrossEntropy) {
     if (shape.size() < 2)
-      return graph.emitError("output '" + candidates.front()->name + "' has shape " + toString(prediction.shape()) +
+      return graph.emitError("output '" + candidates.front()->name +
+                             "' has shape " + toString(prediction.shape()) +
                              ", expected classes along the last axis");
     shape.pop_back();
   }
-  RankedTensorType type = nn::getBatchType(shape, element, 0, prediction.shape()[0].factor);
+  RankedTensorType type =
+      nn::getBatchType(shape, element, 0, prediction.shape()[0].factor);
   std::string name = isCrossEntropy ? "labels" : "target";
   for (unsigned i = 0; i < main.getNumArguments(); ++i)
     if (main.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue() == name)
-      return graph.emitError("the model has an input '" + name + "' already: it cannot be added for the loss");
+      return graph.emitError("the model has an input '" + name +
+                             "' already: it cannot be added for the loss");
   unsigned index = main.getNumArguments();
-  if (failed(main.insertArgument(index, type,
-                                 DictionaryAttr::get(context, attributes.getNamedAttr(
-                                                                  nn::kNameAttr, attributes.getStringAttr(name))),
-                                 lossLocation)))
+  if (failed(main.insertArgument(
+          index, type,
+          DictionaryAttr::get(
+              context, attributes.getNamedAttr(nn::kNameAttr,
+                                               attributes.getStringAttr(name))),
+          lossLocation)))
     return graph.emitError("cannot add an input for the loss");
   Tensor wanted = builder->fromValue(main.getArgument(index), element);
   auto allAxes = [](const Tensor &x) {
-    return x ? llvm::to_vector(llvm::seq<int64_t>(0, x.rank())) : SmallVector<int64_t>();
+    return x ? llvm::to_vector(llvm::seq<int64_t>(0, x.rank()))
+             : SmallVector<int64_t>();
   };
   if (isCrossEntropy) {
     Tensor losses = builder->crossEntropy(prediction, wanted, -100);
-    Tensor isIgnored = builder->compare(Compare::Equal, wanted, builder->scalarLike(wanted, -100));
-    Tensor count = builder->select(isIgnored, builder->scalarLike(losses, 0), builder->scalarLike(losses, 1));
-    loss = builder->divide(builder->reduce(Reduction::Sum, losses, allAxes(losses)),
-                           builder->reduce(Reduction::Sum, count, allAxes(count)));
+    Tensor isIgnored = builder->compare(Compare::Equal, wanted,
+                                        builder->scalarLike(wanted, -100));
+    Tensor count = builder->select(isIgnored, builder->scalarLike(losses, 0),
+                                   builder->scalarLike(losses, 1));
+    loss = builder->divide(
+        builder->reduce(Reduction::Sum, losses, allAxes(losses)),
+        builder->reduce(Reduction::Sum, count, allAxes(count)));
   } else {
     Tensor difference = builder->subtract(prediction, wanted);
-    loss = builder->mean(builder->multiply(difference, difference), allAxes(difference));
+    loss = builder->mean(builder->multiply(difference, difference),
+                         allAxes(difference));
   }
   if (!loss)
     return graph.emitError("cannot append the loss: " + builder->takeError());
@@ -332,23 +377,30 @@ LogicalResult Normalizer::emitLoss() {
   if (!loss)
     return success();
   if (!isScalar(loss))
-    return emitError(lossLocation, "the loss has shape " + toString(loss.shape()) + ", expected a floating scalar");
+    return emitError(lossLocation, "the loss has shape " +
+                                       toString(loss.shape()) +
+                                       ", expected a floating scalar");
   builder->startNode(lossLocation);
   Tensor sum = builder->toBatchSum(loss);
   for (const Term &term : sum ? sum->terms : std::vector<Term>()) {
-    Value numerator = builder->materialize(builder->reshape(term.numerator, {}));
+    Value numerator =
+        builder->materialize(builder->reshape(term.numerator, {}));
     Value denominator;
     if (term.denominator) {
-      Tensor divisor = builder->cast(builder->reshape(term.denominator, {}), term.numerator.type());
+      Tensor divisor = builder->cast(builder->reshape(term.denominator, {}),
+                                     term.numerator.type());
       denominator = builder->materialize(divisor);
       if (denominator && dependsOnVariables(denominator, module))
-        return emitError(lossLocation, "the loss is divided by a sum over samples that depends on parameters; a "
-                                       "denominator must depend on inputs alone");
+        return emitError(lossLocation,
+                         "the loss is divided by a sum over samples that "
+                         "depends on parameters; a "
+                         "denominator must depend on inputs alone");
     }
     if (!numerator || (term.denominator && !denominator))
       break;
-    nn::LossOp::create(builder->getBuilder(), lossLocation, numerator, denominator, APFloat(term.scale),
-                       APFloat(term.count), term.constant);
+    nn::LossOp::create(builder->getBuilder(), lossLocation, numerator,
+                       denominator, APFloat(term.scale), APFloat(term.count),
+                       term.constant);
   }
   std::string error = builder->takeError();
   if (!error.empty())
@@ -363,7 +415,8 @@ LogicalResult Normalizer::emitOutputs() {
   for (const Output &output : outputs) {
     if (output.tensor.isBatchSum()) {
       emitRemark(output.location, "output '" + output.name +
-                                      "' is a sum over the samples of the minibatch other than the loss: dropped");
+                                      "' is a sum over the samples of the "
+                                      "minibatch other than the loss: dropped");
       continue;
     }
     builder->startNode(output.location);
@@ -371,7 +424,8 @@ LogicalResult Normalizer::emitOutputs() {
     if (!value) {
       std::string error = builder->takeError();
       if (output.tensor.isKnown()) {
-        emitRemark(output.location, "output '" + output.name + "' is dropped: " + error);
+        emitRemark(output.location,
+                   "output '" + output.name + "' is dropped: " + error);
         continue;
       }
       emitError(output.location, "output '" + output.name + "': " + error);
@@ -384,7 +438,8 @@ LogicalResult Normalizer::emitOutputs() {
   if (!ok)
     return failure();
   func::ReturnOp::create(builder->getBuilder(), main.getLoc(), values);
-  main.setFunctionType(FunctionType::get(context, main.getArgumentTypes(), ValueRange(values).getTypes()));
+  main.setFunctionType(FunctionType::get(context, main.getArgumentTypes(),
+                                         ValueRange(values).getTypes()));
   for (auto [index, name] : llvm::enumerate(names))
     main.setResultAttr(index, nn::kNameAttr, StringAttr::get(context, name));
   return success();
@@ -418,38 +473,51 @@ static llvm::DenseSet<Attribute> findTrained(Block &body) {
   return trained;
 }
 
-static Attribute getInitialValue(onnx::InitializerOp initializer, ModuleOp module) {
+static Attribute getInitialValue(onnx::InitializerOp initializer,
+                                 ModuleOp module) {
   auto external = dyn_cast<onnx::ExternalAttr>(initializer.getValue());
   RankedTensorType type = initializer.getTensorType();
   if (!external) {
     auto elements = dyn_cast<ElementsAttr>(initializer.getValue());
     auto integer = dyn_cast<IntegerType>(type.getElementType());
-    if (auto dense = dyn_cast_or_null<DenseElementsAttr>(elements); dense && integer && !integer.isSignless())
-      return dense.bitcast(IntegerType::get(type.getContext(), integer.getWidth()));
+    if (auto dense = dyn_cast_or_null<DenseElementsAttr>(elements);
+        dense && integer && !integer.isSignless())
+      return dense.bitcast(
+          IntegerType::get(type.getContext(), integer.getWidth()));
     return elements;
   }
   auto source = module->getAttrOfType<StringAttr>("onnx.source");
   StringRef model = source ? source.getValue() : StringRef();
   size_t folder = model.rfind('/');
-  std::string path = (folder == StringRef::npos ? StringRef() : model.take_front(folder + 1)).str();
-  return nn::FileAttr::get(type.getContext(), path + external.getFile().str(), external.getOffset(),
-                           external.getLength());
+  std::string path =
+      (folder == StringRef::npos ? StringRef() : model.take_front(folder + 1))
+          .str();
+  return nn::FileAttr::get(type.getContext(), path + external.getFile().str(),
+                           external.getOffset(), external.getLength());
 }
 
-/// Points out parameters that start equal: a tie that the export has lost, maybe.
-void Normalizer::reportEqual(ArrayRef<std::pair<onnx::InitializerOp, RoleDecision>> variables) {
+/// Points out parameters that start equal: a tie that the export has lost,
+/// maybe.
+void Normalizer::reportEqual(
+    ArrayRef<std::pair<onnx::InitializerOp, RoleDecision>> variables) {
   SmallVector<std::pair<onnx::InitializerOp, ArrayRef<char>>> seen;
   for (auto [initializer, decision] : variables) {
-    FailureOr<ArrayRef<char>> bytes = onnx::getInitializerBytes(initializer, files);
-    size_t size = onnx::getElementByteSize(initializer.getTensorType().getElementType());
-    if (decision.role != nn::Role::parameter || mlir::failed(bytes) || bytes->size() <= size)
+    FailureOr<ArrayRef<char>> bytes =
+        onnx::getInitializerBytes(initializer, files);
+    size_t size =
+        onnx::getElementByteSize(initializer.getTensorType().getElementType());
+    if (decision.role != nn::Role::parameter || mlir::failed(bytes) ||
+        bytes->size() <= size)
       continue;
     // All elements equal: a fresh bias or scale.
-    if (std::memcmp(bytes->data(), bytes->data() + size, bytes->size() - size) == 0)
+    if (std::memcmp(bytes->data(), bytes->data() + size,
+                    bytes->size() - size) == 0)
       continue;
     for (auto &[other, otherBytes] : seen)
-      if (other.getTensorType() == initializer.getTensorType() && otherBytes == *bytes) {
-        initializer.emitRemark("'" + initializer.getOnnxName() + "' and '" + other.getOnnxName() +
+      if (other.getTensorType() == initializer.getTensorType() &&
+          otherBytes == *bytes) {
+        initializer.emitRemark("'" + initializer.getOnnxName() + "' and '" +
+                               other.getOnnxName() +
                                "' have equal elements; they are trained apart");
         break;
       }
@@ -464,7 +532,8 @@ void Normalizer::createVariables() {
     read.insert(get.getVariableAttr());
   llvm::DenseSet<Attribute> trained = findTrained(body);
   // Constants that nothing reads any more.
-  for (auto variable : llvm::make_early_inc_range(module.getOps<nn::VariableOp>()))
+  for (auto variable :
+       llvm::make_early_inc_range(module.getOps<nn::VariableOp>()))
     if (variable.getRole() == nn::Role::constant &&
         !read.contains(SymbolRefAttr::get(variable.getSymNameAttr())))
       variable.erase();
@@ -474,10 +543,13 @@ void Normalizer::createVariables() {
     auto symbol = SymbolRefAttr::get(initializer.getSymNameAttr());
     RoleDecision decision = roles[symbol];
     bool isUsed = read.contains(symbol) || usedByUpdates.contains(symbol);
-    if (decision.role == nn::Role::parameter && !trained.contains(symbol) && !usedByUpdates.contains(symbol)) {
-      initializer.emitWarning("parameter '" + initializer.getOnnxName() + "' does not reach the loss: it is " +
+    if (decision.role == nn::Role::parameter && !trained.contains(symbol) &&
+        !usedByUpdates.contains(symbol)) {
+      initializer.emitWarning("parameter '" + initializer.getOnnxName() +
+                              "' does not reach the loss: it is " +
                               (isUsed ? "not trained" : "dropped"));
-      decision = RoleDecision{nn::Role::frozen, "it does not reach the loss", false};
+      decision =
+          RoleDecision{nn::Role::frozen, "it does not reach the loss", false};
     }
     if (isUsed && !decision.isKnown)
       created.push_back({initializer, decision});
@@ -486,21 +558,26 @@ void Normalizer::createVariables() {
   OpBuilder moduleBuilder = OpBuilder::atBlockBegin(module.getBody());
   for (auto &[initializer, decision] : created) {
     RankedTensorType type = initializer.getTensorType();
-    if (auto integer = dyn_cast<IntegerType>(type.getElementType()); integer && !integer.isSignless())
-      type = RankedTensorType::get(type.getShape(), IntegerType::get(context, integer.getWidth()));
-    auto variable =
-        nn::VariableOp::create(moduleBuilder, initializer.getLoc(), initializer.getSymName(), type, decision.role,
-                               getInitialValue(initializer, module));
-    variable->setAttr("nn.reason", moduleBuilder.getStringAttr(decision.reason));
+    if (auto integer = dyn_cast<IntegerType>(type.getElementType());
+        integer && !integer.isSignless())
+      type = RankedTensorType::get(
+          type.getShape(), IntegerType::get(context, integer.getWidth()));
+    auto variable = nn::VariableOp::create(
+        moduleBuilder, initializer.getLoc(), initializer.getSymName(), type,
+        decision.role, getInitialValue(initializer, module));
+    variable->setAttr("nn.reason",
+                      moduleBuilder.getStringAttr(decision.reason));
     if (initializer.getOnnxName() != initializer.getSymName())
-      variable->setAttr("source_name", moduleBuilder.getStringAttr(initializer.getOnnxName()));
+      variable->setAttr("source_name",
+                        moduleBuilder.getStringAttr(initializer.getOnnxName()));
   }
 }
 
 /// Notes on integer inputs what values the loader has to check for.
 void Normalizer::annotateIndices() {
   struct Range {
-    int64_t low = std::numeric_limits<int64_t>::min(), high = std::numeric_limits<int64_t>::max();
+    int64_t low = std::numeric_limits<int64_t>::min(),
+            high = std::numeric_limits<int64_t>::max();
     std::optional<int64_t> ignored;
     bool isUsed = false, everyUseIgnores = true;
   };
@@ -512,22 +589,32 @@ void Normalizer::annotateIndices() {
     Range &range = ranges[argument];
     range.low = std::max<int64_t>(range.low, 0);
     range.high = std::min(range.high, high);
-    range.everyUseIgnores &= ignored && (!range.isUsed || range.ignored == ignored);
+    range.everyUseIgnores &=
+        ignored && (!range.isUsed || range.ignored == ignored);
     range.ignored = ignored;
     range.isUsed = true;
   };
   for (Operation &op : main.getBody().front()) {
     if (auto gather = dyn_cast<nn::GatherOp>(op))
-      note(gather.getIndices(), cast<RankedTensorType>(gather.getOperand().getType()).getDimSize(gather.getAxis()),
+      note(gather.getIndices(),
+           cast<RankedTensorType>(gather.getOperand().getType())
+               .getDimSize(gather.getAxis()),
            std::nullopt);
     if (auto entropy = dyn_cast<nn::CrossEntropyOp>(op))
-      note(entropy.getLabels(), cast<RankedTensorType>(entropy.getLogits().getType()).getShape().back(),
-           entropy.getIgnoreIndex() ? std::optional<int64_t>(*entropy.getIgnoreIndex()) : std::nullopt);
+      note(entropy.getLabels(),
+           cast<RankedTensorType>(entropy.getLogits().getType())
+               .getShape()
+               .back(),
+           entropy.getIgnoreIndex()
+               ? std::optional<int64_t>(*entropy.getIgnoreIndex())
+               : std::nullopt);
   }
   Builder attributes(context);
   for (auto &[argument, range] : ranges) {
-    main.setArgAttr(argument.getArgNumber(), "nn.index_range", attributes.getI64ArrayAttr({range.low, range.high}));
+    main.setArgAttr(argument.getArgNumber(), "nn.index_range",
+                    attributes.getI64ArrayAttr({range.low, range.high}));
     if (range.everyUseIgnores)
-      main.setArgAttr(argument.getArgNumber(), "nn.ignored", attributes.getI64IntegerAttr(*range.ignored));
+      main.setArgAttr(argument.getArgNumber(), "nn.ignored",
+                      attributes.getI64IntegerAttr(*range.ignored));
   }
 }

@@ -39,7 +39,8 @@ private:
   mlir::LogicalResult convertUpdates();
   void annotateIndices();
   void createVariables();
-  void reportEqual(llvm::ArrayRef<std::pair<onnx::InitializerOp, RoleDecision>> variables);
+  void reportEqual(
+      llvm::ArrayRef<std::pair<onnx::InitializerOp, RoleDecision>> variables);
 
   // The update part of a training graph: see TrainingGraph.cpp.
   friend class UpdateConverter;
@@ -52,7 +53,8 @@ private:
   onnx::GradientOp gradient;
   onnx::FileMap files;
   RoleRules rules;
-  llvm::DenseMap<mlir::Attribute, RoleDecision> roles; ///< by initializer symbol
+  llvm::DenseMap<mlir::Attribute, RoleDecision>
+      roles; ///< by initializer symbol
   llvm::StringMap<onnx::InitializerOp> initializers;
   mlir::func::FuncOp main;
   std::unique_ptr<TensorBuilder> builder;

@@ -34,16 +34,22 @@ struct NormalizePass : harmony::impl::NormalizePassBase<NormalizePass> {
   }
 
   void runOnOperation() override {
-    auto list = [](auto &option) { return std::vector<std::string>(option.begin(), option.end()); };
-    NormalizeOptions given{list(dims), batchSymbol, loss, lossOutput, list(trainable), list(freeze), forward};
+    auto list = [](auto &option) {
+      return std::vector<std::string>(option.begin(), option.end());
+    };
+    NormalizeOptions given{list(dims),      batchSymbol,  loss,   lossOutput,
+                           list(trainable), list(freeze), forward};
     if (failed(normalize::Normalizer(getOperation(), given).run()))
       signalPassFailure();
   }
 };
 } // namespace
 
-std::unique_ptr<Pass> harmony::createNormalizePass() { return std::make_unique<NormalizePass>(); }
+std::unique_ptr<Pass> harmony::createNormalizePass() {
+  return std::make_unique<NormalizePass>();
+}
 
-std::unique_ptr<Pass> harmony::createNormalizePass(const NormalizeOptions &options) {
+std::unique_ptr<Pass>
+harmony::createNormalizePass(const NormalizeOptions &options) {
   return std::make_unique<NormalizePass>(options);
 }

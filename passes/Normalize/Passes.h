@@ -32,13 +32,16 @@ struct NormalizeOptions {
 };
 
 std::unique_ptr<mlir::Pass> createNormalizePass();
-std::unique_ptr<mlir::Pass> createNormalizePass(const NormalizeOptions &options);
+std::unique_ptr<mlir::Pass>
+createNormalizePass(const NormalizeOptions &options);
 std::unique_ptr<mlir::Pass> createAddOptimizerPass();
-std::unique_ptr<mlir::Pass> createAddOptimizerPass(const std::string &optimizer);
+std::unique_ptr<mlir::Pass>
+createAddOptimizerPass(const std::string &optimizer);
 std::unique_ptr<mlir::Pass> createVerifyNormalizedPass();
 
 /// One line per operator that can be converted: its name and since-versions.
-std::vector<std::pair<std::string, std::vector<int64_t>>> getConvertibleOperators();
+std::vector<std::pair<std::string, std::vector<int64_t>>>
+getConvertibleOperators();
 
 /// registerNormalizePasses() and one function per pass.
 #define GEN_PASS_REGISTRATION

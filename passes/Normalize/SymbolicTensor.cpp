@@ -43,7 +43,8 @@ int64_t harmony::normalize::getElementCount(ArrayRef<Extent> shape) {
   return count;
 }
 
-std::optional<Shape> harmony::normalize::broadcastShapes(ArrayRef<Extent> a, ArrayRef<Extent> b) {
+std::optional<Shape> harmony::normalize::broadcastShapes(ArrayRef<Extent> a,
+                                                         ArrayRef<Extent> b) {
   if (a.size() < b.size())
     std::swap(a, b);
   Shape result(a);
@@ -60,20 +61,25 @@ std::optional<Shape> harmony::normalize::broadcastShapes(ArrayRef<Extent> a, Arr
 }
 
 bool Element::operator==(const Element &other) const {
-  // Not a number equals itself here: the question is whether two elements are the same.
-  bool sameReal = real == other.real ? std::signbit(real) == std::signbit(other.real)
-                                     : std::isnan(real) && std::isnan(other.real);
-  return integer == other.integer && sameReal && batch == other.batch && sample == other.sample;
+  // Not a number equals itself here: the question is whether two elements are
+  // the same.
+  bool sameReal = real == other.real
+                      ? std::signbit(real) == std::signbit(other.real)
+                      : std::isnan(real) && std::isnan(other.real);
+  return integer == other.integer && sameReal && batch == other.batch &&
+         sample == other.sample;
 }
 
-// a + b N + c n over the cone N >= 1, 0 <= n <= N - 1: its vertex is (1, 0), its rays are
-// (1, 0) and (1, 1).
+// a + b N + c n over the cone N >= 1, 0 <= n <= N - 1: its vertex is (1, 0),
+// its rays are (1, 0) and (1, 1).
 bool harmony::normalize::isNonNegative(const Element &element) {
-  return element.integer + element.batch >= 0 && element.batch >= 0 && element.batch + element.sample >= 0;
+  return element.integer + element.batch >= 0 && element.batch >= 0 &&
+         element.batch + element.sample >= 0;
 }
 
 bool harmony::normalize::isPositive(const Element &element) {
-  return element.integer + element.batch > 0 && element.batch >= 0 && element.batch + element.sample >= 0;
+  return element.integer + element.batch > 0 && element.batch >= 0 &&
+         element.batch + element.sample >= 0;
 }
 
 double harmony::normalize::roundTo(Type type, double value) {
@@ -84,8 +90,10 @@ double harmony::normalize::roundTo(Type type, double value) {
     return static_cast<float>(value);
   llvm::APFloat rounded(value);
   bool losesInfo = false;
-  rounded.convert(floatType.getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven, &losesInfo);
-  rounded.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &losesInfo);
+  rounded.convert(floatType.getFloatSemantics(),
+                  llvm::APFloat::rmNearestTiesToEven, &losesInfo);
+  rounded.convert(llvm::APFloat::IEEEdouble(),
+                  llvm::APFloat::rmNearestTiesToEven, &losesInfo);
   return rounded.convertToDouble();
 }
 
@@ -129,7 +137,9 @@ std::optional<Element> Tensor::splat() const {
   if (!data->content || data->content->empty())
     return std::nullopt;
   const Element &first = data->content->front();
-  if (!first.isConstant() || !llvm::all_of(*data->content, [&](const Element &other) { return other == first; }))
+  if (!first.isConstant() ||
+      !llvm::all_of(*data->content,
+                    [&](const Element &other) { return other == first; }))
     return std::nullopt;
   return first;
 }

@@ -25,8 +25,8 @@
 
 namespace harmony::normalize {
 
-/// The extent of an axis: `size`, or `factor` * N where factor is positive (size is
-/// 0 then).
+/// The extent of an axis: `size`, or `factor` * N where factor is positive
+/// (size is 0 then).
 struct Extent {
   int64_t size = 0;
   int64_t factor = 0;
@@ -35,7 +35,9 @@ struct Extent {
   bool isOne() const { return size == 1 && !factor; }
   /// The extent for N = 1.
   int64_t forOneSample() const { return factor ? factor : size; }
-  bool operator==(const Extent &other) const { return size == other.size && factor == other.factor; }
+  bool operator==(const Extent &other) const {
+    return size == other.size && factor == other.factor;
+  }
   bool operator!=(const Extent &other) const { return !(*this == other); }
 };
 
@@ -50,11 +52,13 @@ int64_t getBatchAxis(llvm::ArrayRef<Extent> shape);
 /// Number of elements for N = 1.
 int64_t getElementCount(llvm::ArrayRef<Extent> shape);
 
-/// The shape that two broadcast to by ONNX's rules (numpy's); nothing where they do not fit.
-std::optional<Shape> broadcastShapes(llvm::ArrayRef<Extent> a, llvm::ArrayRef<Extent> b);
+/// The shape that two broadcast to by ONNX's rules (numpy's); nothing where
+/// they do not fit.
+std::optional<Shape> broadcastShapes(llvm::ArrayRef<Extent> a,
+                                     llvm::ArrayRef<Extent> b);
 
-/// A known element: integer + batch * N + sample * n (integers and booleans), or
-/// real + batch * N (floating types; rounded to the type).
+/// A known element: integer + batch * N + sample * n (integers and booleans),
+/// or real + batch * N (floating types; rounded to the type).
 struct Element {
   int64_t integer = 0;
   double real = 0;
@@ -98,7 +102,8 @@ public:
   bool isKnown() const;
   /// The known elements; those of a broadcast are expanded.
   const std::vector<Element> &elements() const;
-  /// The one element that all elements are equal to, if they are known and constant.
+  /// The one element that all elements are equal to, if they are known and
+  /// constant.
   std::optional<Element> splat() const;
   /// The same as a number, whatever the type.
   std::optional<double> splatNumber() const;
@@ -122,21 +127,22 @@ struct Term {
 struct TensorData {
   mlir::Type elementType; ///< as ONNX has it: unsigned integers are marked
   Shape shape;
-  /// Known elements of the case N = 1, row-major: for a batch axis of extent k * N
-  /// k entries, the same for every sample but for Element::sample.
+  /// Known elements of the case N = 1, row-major: for a batch axis of extent k
+  /// * N k entries, the same for every sample but for Element::sample.
   std::shared_ptr<const std::vector<Element>> content;
   mlir::Value value;
   /// The nn.variable to read, null if the value comes from elsewhere.
   mlir::FlatSymbolRefAttr variable;
   /// Set where this is `base` broadcast to `shape`.
   Tensor base;
-  /// Set where this is a sum over samples; there is neither content nor value then.
+  /// Set where this is a sum over samples; there is neither content nor value
+  /// then.
   std::vector<Term> terms;
-  /// Set where only the shape is known: why the elements cannot be computed. Exporters
-  /// write such tensors to take their shape.
+  /// Set where only the shape is known: why the elements cannot be computed.
+  /// Exporters write such tensors to take their shape.
   std::string unusable;
-  /// Set where this is the logarithm of the softmax over axis 1: its argument, that
-  /// axis moved to the end.
+  /// Set where this is the logarithm of the softmax over axis 1: its argument,
+  /// that axis moved to the end.
   Tensor logits;
 };
 

@@ -27,10 +27,35 @@
 namespace harmony::normalize {
 
 enum class Unary {
-  Negate, Absolute, Exponential, Logarithm, SquareRoot, Tanh, ErrorFunction, Floor, Ceil, RoundEven,
-  Sine, Cosine, Sign, Not, IsNaN
+  Negate,
+  Absolute,
+  Exponential,
+  Logarithm,
+  SquareRoot,
+  Tanh,
+  ErrorFunction,
+  Floor,
+  Ceil,
+  RoundEven,
+  Sine,
+  Cosine,
+  Sign,
+  Not,
+  IsNaN
 };
-enum class Binary { Add, Subtract, Multiply, Divide, Maximum, Minimum, Power, Remainder, And, Or, Xor };
+enum class Binary {
+  Add,
+  Subtract,
+  Multiply,
+  Divide,
+  Maximum,
+  Minimum,
+  Power,
+  Remainder,
+  And,
+  Or,
+  Xor
+};
 enum class Compare { Equal, Less, LessOrEqual, Greater, GreaterOrEqual };
 enum class Reduction { Sum, Maximum, Minimum };
 
@@ -41,8 +66,8 @@ struct DotAxes {
 
 class TensorBuilder {
 public:
-  /// Operations go to `builder`'s insertion point; variables for large constants
-  /// are added to `module`.
+  /// Operations go to `builder`'s insertion point; variables for large
+  /// constants are added to `module`.
   TensorBuilder(mlir::ModuleOp module, mlir::OpBuilder builder);
 
   /// Errors and operations belong to the node at `location` from now on.
@@ -53,18 +78,22 @@ public:
   mlir::OpBuilder &getBuilder() { return builder; }
   mlir::ModuleOp getModule() { return module; }
 
-  /// Samples per step where the model has a fixed batch, else 0: a constant extent in
-  /// a reshape may stand for N then.
+  /// Samples per step where the model has a fixed batch, else 0: a constant
+  /// extent in a reshape may stand for N then.
   int64_t fixedBatch = 0;
 
   // Sources.
-  Tensor known(mlir::Type type, llvm::ArrayRef<Extent> shape, std::vector<Element> elements);
+  Tensor known(mlir::Type type, llvm::ArrayRef<Extent> shape,
+               std::vector<Element> elements);
   Tensor scalar(mlir::Type type, double value);
   /// A scalar of `like`'s type.
-  Tensor scalarLike(const Tensor &like, double value) { return like ? scalar(like.type(), value) : Tensor(); }
+  Tensor scalarLike(const Tensor &like, double value) {
+    return like ? scalar(like.type(), value) : Tensor();
+  }
   Tensor vectorOf(llvm::ArrayRef<Element> integers); ///< int64, rank 1
   Tensor fromValue(mlir::Value value, mlir::Type onnxElementType);
-  Tensor fromVariable(mlir::FlatSymbolRefAttr variable, mlir::RankedTensorType type, mlir::Type onnxElementType);
+  Tensor fromVariable(mlir::FlatSymbolRefAttr variable,
+                      mlir::RankedTensorType type, mlir::Type onnxElementType);
 
   // Sinks.
   /// The SSA value, made now if need be.
@@ -79,12 +108,23 @@ public:
   Tensor select(const Tensor &condition, const Tensor &yes, const Tensor &no);
   Tensor cast(const Tensor &x, mlir::Type type);
 
-  Tensor add(const Tensor &a, const Tensor &b) { return binary(Binary::Add, a, b); }
-  Tensor subtract(const Tensor &a, const Tensor &b) { return binary(Binary::Subtract, a, b); }
-  Tensor multiply(const Tensor &a, const Tensor &b) { return binary(Binary::Multiply, a, b); }
-  Tensor divide(const Tensor &a, const Tensor &b) { return binary(Binary::Divide, a, b); }
-  Tensor scale(const Tensor &a, double factor) { return multiply(a, scalarLike(a, factor)); }
-  /// max(x, bound) and min(x, bound) as selections, which pass gradients and NaN of x.
+  Tensor add(const Tensor &a, const Tensor &b) {
+    return binary(Binary::Add, a, b);
+  }
+  Tensor subtract(const Tensor &a, const Tensor &b) {
+    return binary(Binary::Subtract, a, b);
+  }
+  Tensor multiply(const Tensor &a, const Tensor &b) {
+    return binary(Binary::Multiply, a, b);
+  }
+  Tensor divide(const Tensor &a, const Tensor &b) {
+    return binary(Binary::Divide, a, b);
+  }
+  Tensor scale(const Tensor &a, double factor) {
+    return multiply(a, scalarLike(a, factor));
+  }
+  /// max(x, bound) and min(x, bound) as selections, which pass gradients and
+  /// NaN of x.
   Tensor atLeast(const Tensor &x, const Tensor &bound);
   Tensor atMost(const Tensor &x, const Tensor &bound);
   Tensor sigmoid(const Tensor &x);
@@ -95,23 +135,28 @@ public:
   Tensor expand(const Tensor &x, llvm::ArrayRef<Extent> shape);
   Tensor reshape(const Tensor &x, llvm::ArrayRef<Extent> shape);
   Tensor transpose(const Tensor &x, llvm::ArrayRef<int64_t> permutation);
-  /// Elements starts[i] + j * strides[i], j < extents[i]; the batch axis is whole.
-  Tensor slice(const Tensor &x, llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<Extent> extents,
-               llvm::ArrayRef<int64_t> strides);
+  /// Elements starts[i] + j * strides[i], j < extents[i]; the batch axis is
+  /// whole.
+  Tensor slice(const Tensor &x, llvm::ArrayRef<int64_t> starts,
+               llvm::ArrayRef<Extent> extents, llvm::ArrayRef<int64_t> strides);
   /// The slice [start, start + size) of one axis.
   Tensor sliceAxis(const Tensor &x, int64_t axis, int64_t start, int64_t size);
   Tensor concat(llvm::ArrayRef<Tensor> parts, int64_t axis);
   /// Adds low and high elements of value `fill`; negative numbers remove some.
-  Tensor pad(const Tensor &x, const Tensor &fill, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high);
-  Tensor gather(const Tensor &x, const Tensor &indices, int64_t axis, int64_t batchDims = 0);
+  Tensor pad(const Tensor &x, const Tensor &fill, llvm::ArrayRef<int64_t> low,
+             llvm::ArrayRef<int64_t> high);
+  Tensor gather(const Tensor &x, const Tensor &indices, int64_t axis,
+                int64_t batchDims = 0);
   Tensor unsqueeze(const Tensor &x, llvm::ArrayRef<int64_t> sortedAxes);
   Tensor squeeze(const Tensor &x, llvm::ArrayRef<int64_t> axes);
   /// The index along `axis`.
   Tensor iota(mlir::Type type, llvm::ArrayRef<Extent> shape, int64_t axis);
 
   // Reductions. A sum over the batch axis gives a sum over samples.
-  Tensor reduce(Reduction kind, const Tensor &x, llvm::ArrayRef<int64_t> axes, bool keepDims = false);
-  Tensor mean(const Tensor &x, llvm::ArrayRef<int64_t> axes, bool keepDims = false);
+  Tensor reduce(Reduction kind, const Tensor &x, llvm::ArrayRef<int64_t> axes,
+                bool keepDims = false);
+  Tensor mean(const Tensor &x, llvm::ArrayRef<int64_t> axes,
+              bool keepDims = false);
 
   // Contractions and composites.
   Tensor dot(const Tensor &a, const Tensor &b, const DotAxes &axes);
@@ -120,26 +165,32 @@ public:
   struct Normalized {
     Tensor result, mean, inverseDeviation;
   };
-  Normalized layerNorm(const Tensor &x, const Tensor &scale, const Tensor &shift, int64_t axis, double epsilon);
+  Normalized layerNorm(const Tensor &x, const Tensor &scale,
+                       const Tensor &shift, int64_t axis, double epsilon);
   Tensor gelu(const Tensor &x, bool tanhForm);
   /// Losses per row: logits [R.., C], labels [R..].
-  Tensor crossEntropy(const Tensor &logits, const Tensor &labels, std::optional<int64_t> ignoreIndex);
+  Tensor crossEntropy(const Tensor &logits, const Tensor &labels,
+                      std::optional<int64_t> ignoreIndex);
 
   /// A scalar that is the same for all samples, as a sum over samples.
   Tensor toBatchSum(const Tensor &x);
 
 private:
   template <typename Fold, typename Emit>
-  Tensor elementwise(llvm::ArrayRef<Tensor> operands, mlir::Type resultType, Fold fold, Emit emit);
+  Tensor elementwise(llvm::ArrayRef<Tensor> operands, mlir::Type resultType,
+                     Fold fold, Emit emit);
   template <typename Op, typename... Args>
   mlir::Value emit(Args &&...args);
   mlir::Value unique(mlir::Operation *op);
   mlir::Value constantValue(const Tensor &tensor);
-  mlir::RankedTensorType getType(llvm::ArrayRef<Extent> shape, mlir::Type onnxElementType);
-  Tensor withValue(mlir::Type type, llvm::ArrayRef<Extent> shape, mlir::Value value);
+  mlir::RankedTensorType getType(llvm::ArrayRef<Extent> shape,
+                                 mlir::Type onnxElementType);
+  Tensor withValue(mlir::Type type, llvm::ArrayRef<Extent> shape,
+                   mlir::Value value);
   Tensor refuseBatchSum(const Tensor &x, llvm::StringRef what);
   Tensor linearOnSum(Binary kind, const Tensor &a, const Tensor &b);
-  Tensor scaleSum(const Tensor &sum, const Element &factor, bool isReal, bool invert);
+  Tensor scaleSum(const Tensor &sum, const Element &factor, bool isReal,
+                  bool invert);
   Tensor mapSum(const Tensor &sum, llvm::function_ref<Tensor(Tensor)> map);
   std::optional<Tensor> gatherOwnSample(const Tensor &x, const Tensor &indices);
   Shape reshapeTarget(const Tensor &x, llvm::ArrayRef<Extent> shape);

@@ -1,4 +1,5 @@
-//===- TensorBuilderDetail.h - Shared by the parts of TensorBuilder -*- C++ -*-===//
+//===- TensorBuilderDetail.h - Shared by the parts of TensorBuilder -*- C++
+//-*-===//
 //
 // Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What a training graph computes from gradients and state falls into two kinds of
-// functions: one elementwise function per parameter (nn.optimize), and one function
-// for all work on scalars that needs no gradient, such as step counters and bias
-// corrections (nn.step_scalars). A binding reads old values, whatever its place.
+// What a training graph computes from gradients and state falls into two kinds
+// of functions: one elementwise function per parameter (nn.optimize), and one
+// function for all work on scalars that needs no gradient, such as step
+// counters and bias corrections (nn.step_scalars). A binding reads old values,
+// whatever its place.
 //
 // Formulas of Adam, Momentum and Adagrad: onnx/defs/training/defs.cc, opset
 // ai.onnx.preview.training 1. An optimizer node over n tensors is n updates.
@@ -24,7 +25,9 @@ using namespace mlir;
 using namespace harmony;
 using namespace harmony::normalize;
 
-static bool isOptimizer(onnx::NodeOp node) { return node.getDomain() == "ai.onnx.preview.training"; }
+static bool isOptimizer(onnx::NodeOp node) {
+  return node.getDomain() == "ai.onnx.preview.training";
+}
 
 namespace harmony::normalize {
 
@@ -33,21 +36,25 @@ class GrowingFunction {
 public:
   GrowingFunction(ModuleOp module, const Twine &name) {
     OpBuilder moduleBuilder = OpBuilder::atBlockEnd(module.getBody());
-    function = func::FuncOp::create(moduleBuilder, module.getLoc(), name.str(), moduleBuilder.getFunctionType({}, {}));
+    function = func::FuncOp::create(moduleBuilder, module.getLoc(), name.str(),
+                                    moduleBuilder.getFunctionType({}, {}));
     function.setPrivate();
     body = function.addEntryBlock();
-    builder = std::make_unique<TensorBuilder>(module, OpBuilder::atBlockEnd(body));
+    builder =
+        std::make_unique<TensorBuilder>(module, OpBuilder::atBlockEnd(body));
     converter = std::make_unique<GraphConverter>(*builder);
   }
 
   Tensor addArgument(RankedTensorType type, Type onnxElementType) {
-    return builder->fromValue(body->addArgument(type, function.getLoc()), onnxElementType);
+    return builder->fromValue(body->addArgument(type, function.getLoc()),
+                              onnxElementType);
   }
 
   /// Returns `results` and sets the function's type.
   void finish(ArrayRef<Value> results) {
     func::ReturnOp::create(builder->getBuilder(), function.getLoc(), results);
-    function.setFunctionType(FunctionType::get(function.getContext(), body->getArgumentTypes(),
+    function.setFunctionType(FunctionType::get(function.getContext(),
+                                               body->getArgumentTypes(),
                                                ValueRange(results).getTypes()));
     eraseDeadOps(*body);
   }
@@ -61,7 +68,8 @@ public:
 class UpdateConverter {
 public:
   explicit UpdateConverter(Normalizer &normalizer)
-      : n(normalizer), context(normalizer.context), steps(normalizer.module, "step_scalars") {}
+      : n(normalizer), context(normalizer.context),
+        steps(normalizer.module, "step_scalars") {}
 
   LogicalResult run();
 
@@ -78,22 +86,28 @@ private:
   LogicalResult convertParameter(Update &update);
   void emitSteps();
 
-  /// What a value is computed from: parameters (by their value or their gradient).
-  /// Follows only the tensors of one index through optimizer nodes.
-  void collectParameters(Value value, llvm::SmallSetVector<Attribute, 4> &parameters, llvm::DenseSet<Value> &seen);
+  /// What a value is computed from: parameters (by their value or their
+  /// gradient). Follows only the tensors of one index through optimizer nodes.
+  void collectParameters(Value value,
+                         llvm::SmallSetVector<Attribute, 4> &parameters,
+                         llvm::DenseSet<Value> &seen);
   SmallVector<Value> getOperands(Value value);
   /// Computed from scalars alone, without a gradient.
   bool isScalar(Value value);
 
   Tensor evaluate(GrowingFunction &function, Value value, Update *update);
-  Tensor evaluateOptimizer(GrowingFunction &function, onnx::NodeOp node, Value value, Update *update);
-  Tensor readInitializer(GrowingFunction &function, onnx::InitialValueOp read, Update *update);
+  Tensor evaluateOptimizer(GrowingFunction &function, onnx::NodeOp node,
+                           Value value, Update *update);
+  Tensor readInitializer(GrowingFunction &function, onnx::InitialValueOp read,
+                         Update *update);
 
-  /// A value that step_scalars computes, as an argument of the update that is being
-  /// converted; inline where it is constant.
-  Tensor scalarArgument(GrowingFunction &function, const std::string &name, Location location,
+  /// A value that step_scalars computes, as an argument of the update that is
+  /// being converted; inline where it is constant.
+  Tensor scalarArgument(GrowingFunction &function, const std::string &name,
+                        Location location,
                         llvm::function_ref<Tensor()> compute);
-  /// base^exponent for an integer exponent >= 0, by squaring, in double precision.
+  /// base^exponent for an integer exponent >= 0, by squaring, in double
+  /// precision.
   Tensor powerOf(double base, const Tensor &exponent);
 
   Tensor refuse(Value value, const Twine &message) {
@@ -106,14 +120,16 @@ private:
   MLIRContext *context;
   GrowingFunction steps;
   std::vector<Update> updates;
-  llvm::DenseMap<Attribute, Value> newValues; ///< by initializer: what its binding assigns
+  llvm::DenseMap<Attribute, Value>
+      newValues; ///< by initializer: what its binding assigns
   SmallVector<std::pair<Attribute, Value>> scalarStates;
   llvm::DenseMap<Value, bool> scalarCache;
   SmallVector<Attribute> reads, writes;
   SmallVector<Value> written;
   llvm::StringMap<FlatSymbolRefAttr> scalarVariables;
-  SmallVector<Attribute> scalarArguments; ///< of the update that is being converted
-  llvm::StringMap<Tensor> scalarTensors;  ///< likewise
+  SmallVector<Attribute>
+      scalarArguments; ///< of the update that is being converted
+  llvm::StringMap<Tensor> scalarTensors; ///< likewise
   bool failed = false;
 };
 
@@ -155,8 +171,10 @@ void UpdateConverter::emitSteps() {
     return;
   }
   OpBuilder builder = OpBuilder::atBlockEnd(n.module.getBody());
-  nn::StepScalarsOp::create(builder, n.training.getLoc(), FlatSymbolRefAttr::get(steps.function.getSymNameAttr()),
-                            builder.getArrayAttr(reads), builder.getArrayAttr(writes));
+  nn::StepScalarsOp::create(
+      builder, n.training.getLoc(),
+      FlatSymbolRefAttr::get(steps.function.getSymNameAttr()),
+      builder.getArrayAttr(reads), builder.getArrayAttr(writes));
 }
 
 //===----------------------------------------------------------------------===//
@@ -172,7 +190,8 @@ SmallVector<Value> UpdateConverter::getOperands(Value value) {
   if (!isOptimizer(node))
     return SmallVector<Value>(node.getInputs());
   // R, T, then groups of `count` tensors; results are groups too.
-  unsigned groups = node.getOpType() == "Adam" ? 4 : 3, count = (node.getInputs().size() - 2) / groups;
+  unsigned groups = node.getOpType() == "Adam" ? 4 : 3,
+           count = (node.getInputs().size() - 2) / groups;
   unsigned index = cast<OpResult>(value).getResultNumber() % count;
   SmallVector<Value> operands{node.getInputs()[0], node.getInputs()[1]};
   for (unsigned group = 0; group < groups; ++group)
@@ -187,17 +206,23 @@ bool UpdateConverter::isScalar(Value value) {
   bool result = false;
   if (auto read = value.getDefiningOp<onnx::InitialValueOp>()) {
     auto type = dyn_cast<RankedTensorType>(read.getType());
-    result = type && type.getRank() == 0 && !n.rules.differentiated.contains(read.getInitializerAttr());
-  } else if (auto node = value.getDefiningOp<onnx::NodeOp>(); node && !isOptimizer(node)) {
+    result = type && type.getRank() == 0 &&
+             !n.rules.differentiated.contains(read.getInitializerAttr());
+  } else if (auto node = value.getDefiningOp<onnx::NodeOp>();
+             node && !isOptimizer(node)) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
-    result = node.getInputs().empty() ? type && type.getRank() == 0
-                                      : llvm::all_of(node.getInputs(), [&](Value operand) { return isScalar(operand); });
+    result = node.getInputs().empty()
+                 ? type && type.getRank() == 0
+                 : llvm::all_of(node.getInputs(), [&](Value operand) {
+                     return isScalar(operand);
+                   });
   }
   return scalarCache[value] = result;
 }
 
-void UpdateConverter::collectParameters(Value value, llvm::SmallSetVector<Attribute, 4> &parameters,
-                                        llvm::DenseSet<Value> &seen) {
+void UpdateConverter::collectParameters(
+    Value value, llvm::SmallSetVector<Attribute, 4> &parameters,
+    llvm::DenseSet<Value> &seen) {
   if (!seen.insert(value).second)
     return;
   if (auto read = value.getDefiningOp<onnx::InitialValueOp>()) {
@@ -207,7 +232,8 @@ void UpdateConverter::collectParameters(Value value, llvm::SmallSetVector<Attrib
   }
   if (value.getDefiningOp<onnx::GradientOp>()) {
     Value x = n.gradient.getXs()[cast<OpResult>(value).getResultNumber()];
-    parameters.insert(x.getDefiningOp<onnx::InitialValueOp>().getInitializerAttr());
+    parameters.insert(
+        x.getDefiningOp<onnx::InitialValueOp>().getInitializerAttr());
     return;
   }
   for (Value operand : getOperands(value))
@@ -215,14 +241,17 @@ void UpdateConverter::collectParameters(Value value, llvm::SmallSetVector<Attrib
 }
 
 LogicalResult UpdateConverter::sortBindings() {
-  auto returned = cast<onnx::ReturnOp>(n.graph.getBody().front().getTerminator());
+  auto returned =
+      cast<onnx::ReturnOp>(n.graph.getBody().front().getTerminator());
   llvm::DenseMap<Attribute, size_t> updateOf;
   SmallVector<std::pair<Attribute, Value>> others;
-  for (const onnx::Binding &binding : onnx::getBindings(n.training.getUpdate())) {
+  for (const onnx::Binding &binding :
+       onnx::getBindings(n.training.getUpdate())) {
     int index = onnx::findResult(n.graph, binding.result);
     if (index < 0)
-      return n.training.emitError("update binding names '" + binding.result +
-                                  "', which is not an output of the training graph");
+      return n.training.emitError(
+          "update binding names '" + binding.result +
+          "', which is not an output of the training graph");
     Value value = returned.getOperand(index);
     if (!n.rules.differentiated.contains(binding.initializer)) {
       others.push_back({binding.initializer, value});
@@ -232,7 +261,8 @@ LogicalResult UpdateConverter::sortBindings() {
     update.parameter = binding.initializer;
     update.value = value;
     for (auto [i, x] : llvm::enumerate(n.gradient.getXs()))
-      if (x.getDefiningOp<onnx::InitialValueOp>().getInitializerAttr() == binding.initializer)
+      if (x.getDefiningOp<onnx::InitialValueOp>().getInitializerAttr() ==
+          binding.initializer)
         update.gradientIndex = i;
     updateOf[binding.initializer] = updates.size();
     updates.push_back(update);
@@ -247,9 +277,12 @@ LogicalResult UpdateConverter::sortBindings() {
     llvm::DenseSet<Value> seen;
     collectParameters(value, parameters, seen);
     if (parameters.size() != 1) {
-      InFlightDiagnostic error = n.training.emitError("state ") << state << " is updated from " << parameters.size()
-                                                                << " parameters or their gradients";
-      error << "; accepted is one, whose shape it has, or scalars without gradients";
+      InFlightDiagnostic error = n.training.emitError("state ")
+                                 << state << " is updated from "
+                                 << parameters.size()
+                                 << " parameters or their gradients";
+      error << "; accepted is one, whose shape it has, or scalars without "
+               "gradients";
       ok = false;
       continue;
     }
@@ -265,15 +298,18 @@ LogicalResult UpdateConverter::sortBindings() {
 /// A function equal to `function` that is in the module already.
 static func::FuncOp findEqual(ModuleOp module, func::FuncOp function) {
   for (auto other : module.getOps<func::FuncOp>())
-    if (other != function && other.isPrivate() && other.getFunctionType() == function.getFunctionType() &&
-        OperationEquivalence::isRegionEquivalentTo(&other.getBody(), &function.getBody(),
-                                                   OperationEquivalence::IgnoreLocations))
+    if (other != function && other.isPrivate() &&
+        other.getFunctionType() == function.getFunctionType() &&
+        OperationEquivalence::isRegionEquivalentTo(
+            &other.getBody(), &function.getBody(),
+            OperationEquivalence::IgnoreLocations))
       return other;
   return func::FuncOp();
 }
 
 LogicalResult UpdateConverter::convertParameter(Update &update) {
-  onnx::InitializerOp initializer = n.initializers.lookup(cast<FlatSymbolRefAttr>(update.parameter).getValue());
+  onnx::InitializerOp initializer = n.initializers.lookup(
+      cast<FlatSymbolRefAttr>(update.parameter).getValue());
   RankedTensorType type = initializer.getTensorType();
   std::string name = "update";
   for (int64_t extent : type.getShape())
@@ -291,16 +327,20 @@ LogicalResult UpdateConverter::convertParameter(Update &update) {
   for (auto read : graph.getOps<onnx::InitialValueOp>())
     if (read.getInitializerAttr() == update.parameter)
       function.converter->bind(read.getResult(), parameter);
-  function.converter->bind(n.gradient.getGradients()[update.gradientIndex], gradient);
+  function.converter->bind(n.gradient.getGradients()[update.gradientIndex],
+                           gradient);
   bool ok = true;
   SmallVector<Attribute> states;
   SmallVector<Value> values{update.value};
   for (auto [state, value] : update.states) {
-    onnx::InitializerOp stateInitializer = n.initializers.lookup(cast<FlatSymbolRefAttr>(state).getValue());
+    onnx::InitializerOp stateInitializer =
+        n.initializers.lookup(cast<FlatSymbolRefAttr>(state).getValue());
     if (stateInitializer.getTensorType() != type) {
-      stateInitializer.emitError("state '" + stateInitializer.getOnnxName() + "' has type ")
-          << stateInitializer.getTensorType() << ", but is updated along with '" << initializer.getOnnxName()
-          << "' of type " << type << "; accepted is the same type";
+      stateInitializer.emitError("state '" + stateInitializer.getOnnxName() +
+                                 "' has type ")
+          << stateInitializer.getTensorType() << ", but is updated along with '"
+          << initializer.getOnnxName() << "' of type " << type
+          << "; accepted is the same type";
       return failure();
     }
     Tensor argument = function.addArgument(type, type.getElementType());
@@ -319,7 +359,8 @@ LogicalResult UpdateConverter::convertParameter(Update &update) {
     Shape shape(parameter.shape());
     std::optional<Shape> joined = broadcastShapes(tensor.shape(), shape);
     if (!joined || *joined != shape) {
-      refuse(value, "the update of '" + initializer.getOnnxName() + "' has shape " + toString(tensor.shape()) +
+      refuse(value, "the update of '" + initializer.getOnnxName() +
+                        "' has shape " + toString(tensor.shape()) +
                         ", expected " + toString(shape));
       return failure();
     }
@@ -330,8 +371,10 @@ LogicalResult UpdateConverter::convertParameter(Update &update) {
     return failure();
   function.finish(results);
   for (Operation &op : function.body->without_terminator())
-    if (!op.hasTrait<OpTrait::Elementwise>() && !isa<nn::BroadcastOp, arith::ConstantOp>(op))
-      return op.emitError("the update of '" + initializer.getOnnxName() + "' is not elementwise: '")
+    if (!op.hasTrait<OpTrait::Elementwise>() &&
+        !isa<nn::BroadcastOp, arith::ConstantOp>(op))
+      return op.emitError("the update of '" + initializer.getOnnxName() +
+                          "' is not elementwise: '")
              << op.getName() << "' is not supported there";
 
   func::FuncOp callee = function.function;
@@ -341,22 +384,28 @@ LogicalResult UpdateConverter::convertParameter(Update &update) {
   }
   n.usedByUpdates.insert(update.parameter);
   OpBuilder builder = OpBuilder::atBlockEnd(n.module.getBody());
-  nn::OptimizeOp::create(builder, initializer.getLoc(), cast<FlatSymbolRefAttr>(update.parameter),
-                         FlatSymbolRefAttr::get(callee.getSymNameAttr()), builder.getArrayAttr(states),
-                         builder.getArrayAttr(scalarArguments));
+  nn::OptimizeOp::create(
+      builder, initializer.getLoc(), cast<FlatSymbolRefAttr>(update.parameter),
+      FlatSymbolRefAttr::get(callee.getSymNameAttr()),
+      builder.getArrayAttr(states), builder.getArrayAttr(scalarArguments));
   return success();
 }
 
-Tensor UpdateConverter::readInitializer(GrowingFunction &function, onnx::InitialValueOp read, Update *update) {
+Tensor UpdateConverter::readInitializer(GrowingFunction &function,
+                                        onnx::InitialValueOp read,
+                                        Update *update) {
   const RoleDecision &decision = n.roles[read.getInitializerAttr()];
   if (decision.isKnown) {
-    onnx::InitializerOp initializer = n.initializers.lookup(read.getInitializer());
-    FailureOr<ArrayRef<char>> bytes = onnx::getInitializerBytes(initializer, n.files);
+    onnx::InitializerOp initializer =
+        n.initializers.lookup(read.getInitializer());
+    FailureOr<ArrayRef<char>> bytes =
+        onnx::getInitializerBytes(initializer, n.files);
     if (mlir::failed(bytes)) {
       failed = true;
       return Tensor();
     }
-    Tensor tensor = knownFromBytes(*function.builder, initializer.getTensorType(), *bytes);
+    Tensor tensor =
+        knownFromBytes(*function.builder, initializer.getTensorType(), *bytes);
     function.converter->bind(read.getResult(), tensor);
     return tensor;
   }
@@ -368,17 +417,22 @@ Tensor UpdateConverter::readInitializer(GrowingFunction &function, onnx::Initial
     n.usedByUpdates.insert(read.getInitializerAttr());
     return argument;
   }
-  return refuse(read.getResult(), "the update of " + toText(update ? update->parameter : Attribute()) + " reads '" +
-                                      onnx::getValueName(read.getResult()) +
-                                      "'; accepted are the parameter, its gradient, its own state, and scalars");
+  return refuse(read.getResult(),
+                "the update of " +
+                    toText(update ? update->parameter : Attribute()) +
+                    " reads '" + onnx::getValueName(read.getResult()) +
+                    "'; accepted are the parameter, its gradient, its own "
+                    "state, and scalars");
 }
 
-Tensor UpdateConverter::evaluate(GrowingFunction &function, Value value, Update *update) {
+Tensor UpdateConverter::evaluate(GrowingFunction &function, Value value,
+                                 Update *update) {
   if (function.converter->isBound(value))
     return function.converter->get(value);
   if (update && isScalar(value)) {
-    Tensor tensor = scalarArgument(function, onnx::getValueName(value).str(), value.getLoc(),
-                                   [&] { return evaluate(steps, value, nullptr); });
+    Tensor tensor = scalarArgument(
+        function, onnx::getValueName(value).str(), value.getLoc(),
+        [&] { return evaluate(steps, value, nullptr); });
     if (tensor)
       function.converter->bind(value, tensor);
     return tensor;
@@ -386,13 +440,16 @@ Tensor UpdateConverter::evaluate(GrowingFunction &function, Value value, Update 
   if (auto read = value.getDefiningOp<onnx::InitialValueOp>())
     return readInitializer(function, read, update);
   if (value.getDefiningOp<onnx::GradientOp>())
-    return refuse(value, "the update of " + toText(update ? update->parameter : Attribute()) + " reads '" +
-                             onnx::getValueName(value) +
-                             "', the gradient of another parameter; updates across parameters, such as clipping by "
+    return refuse(value, "the update of " +
+                             toText(update ? update->parameter : Attribute()) +
+                             " reads '" + onnx::getValueName(value) +
+                             "', the gradient of another parameter; updates "
+                             "across parameters, such as clipping by "
                              "the global norm, are not supported");
   auto node = value.getDefiningOp<onnx::NodeOp>();
   if (!node)
-    return refuse(value, "an update depends on the input '" + onnx::getValueName(value) + "' of the graph");
+    return refuse(value, "an update depends on the input '" +
+                             onnx::getValueName(value) + "' of the graph");
   if (isOptimizer(node)) {
     Tensor tensor = evaluateOptimizer(function, node, value, update);
     if (tensor)
@@ -400,7 +457,8 @@ Tensor UpdateConverter::evaluate(GrowingFunction &function, Value value, Update 
     return tensor;
   }
   for (Value operand : node.getInputs())
-    if (!isa<NoneType>(operand.getType()) && !evaluate(function, operand, update))
+    if (!isa<NoneType>(operand.getType()) &&
+        !evaluate(function, operand, update))
       return Tensor();
   if (mlir::failed(GraphConverter::checkSupported({node.getOperation()}))) {
     failed = true;
@@ -415,7 +473,9 @@ Tensor UpdateConverter::evaluate(GrowingFunction &function, Value value, Update 
 // Scalars
 //===----------------------------------------------------------------------===//
 
-Tensor UpdateConverter::scalarArgument(GrowingFunction &function, const std::string &name, Location location,
+Tensor UpdateConverter::scalarArgument(GrowingFunction &function,
+                                       const std::string &name,
+                                       Location location,
                                        llvm::function_ref<Tensor()> compute) {
   Tensor &argument = scalarTensors[name];
   if (argument)
@@ -430,9 +490,11 @@ Tensor UpdateConverter::scalarArgument(GrowingFunction &function, const std::str
       return argument = tensor;
     if (tensor.isFloat() && !tensor.type().isF32())
       tensor = steps.builder->cast(tensor, type.getElementType());
-    Value value = steps.builder->materialize(steps.builder->reshape(tensor, {}));
+    Value value =
+        steps.builder->materialize(steps.builder->reshape(tensor, {}));
     if (!value || value.getType() != type) {
-      emitError(location, "scalar '" + name + "' has elements of type " + toText(tensor.type()) +
+      emitError(location, "scalar '" + name + "' has elements of type " +
+                              toText(tensor.type()) +
                               "; an update can read f32 and f64");
       failed = true;
       return Tensor();
@@ -441,7 +503,8 @@ Tensor UpdateConverter::scalarArgument(GrowingFunction &function, const std::str
     for (int i = 2; n.module.lookupSymbol(symbol); ++i)
       symbol = "step." + name + "_" + std::to_string(i);
     OpBuilder builder = OpBuilder::atBlockEnd(n.module.getBody());
-    nn::VariableOp::create(builder, location, symbol, type, nn::Role::scalar, nullptr);
+    nn::VariableOp::create(builder, location, symbol, type, nn::Role::scalar,
+                           nullptr);
     variable = FlatSymbolRefAttr::get(context, symbol);
     writes.push_back(variable);
     written.push_back(value);
@@ -460,17 +523,21 @@ Tensor UpdateConverter::powerOf(double base, const Tensor &exponent) {
   Location location = n.training.getLoc();
   Value bits = b.materialize(exponent);
   auto isClear = [&](int64_t mask) {
-    Value maskValue = b.materialize(b.known(exponent.type(), {}, {Element{mask}}));
+    Value maskValue =
+        b.materialize(b.known(exponent.type(), {}, {Element{mask}}));
     Value masked = arith::AndIOp::create(builder, location, bits, maskValue);
-    return b.compare(Compare::Equal, b.fromValue(masked, exponent.type()), b.scalar(exponent.type(), 0));
+    return b.compare(Compare::Equal, b.fromValue(masked, exponent.type()),
+                     b.scalar(exponent.type(), 0));
   };
   Tensor result = b.scalar(type, 1);
   double factor = base;
   for (int i = 0; i < 62 && factor != 1; ++i, factor *= factor) {
     if (factor == 0) // so is every higher power
-      return b.select(isClear(std::numeric_limits<int64_t>::max() - ((int64_t(1) << i) - 1)), result,
-                      b.scalar(type, 0));
-    result = b.select(isClear(int64_t(1) << i), result, b.scale(result, factor));
+      return b.select(isClear(std::numeric_limits<int64_t>::max() -
+                              ((int64_t(1) << i) - 1)),
+                      result, b.scalar(type, 0));
+    result =
+        b.select(isClear(int64_t(1) << i), result, b.scale(result, factor));
   }
   return result;
 }
@@ -479,9 +546,12 @@ Tensor UpdateConverter::powerOf(double base, const Tensor &exponent) {
 // Optimizer nodes
 //===----------------------------------------------------------------------===//
 
-Tensor UpdateConverter::evaluateOptimizer(GrowingFunction &function, onnx::NodeOp node, Value value, Update *update) {
+Tensor UpdateConverter::evaluateOptimizer(GrowingFunction &function,
+                                          onnx::NodeOp node, Value value,
+                                          Update *update) {
   if (!update)
-    return refuse(value, "a scalar is updated from the result of an optimizer node");
+    return refuse(value,
+                  "a scalar is updated from the result of an optimizer node");
   TensorBuilder &b = *function.builder, &s = *steps.builder;
   StringRef kind = node.getOpType();
   auto real = [&](StringRef name, double otherwise) {
@@ -489,14 +559,19 @@ Tensor UpdateConverter::evaluateOptimizer(GrowingFunction &function, onnx::NodeO
     return attribute ? attribute.getValueAsDouble() : otherwise;
   };
   SmallVector<Value> operands = getOperands(value);
-  unsigned groups = operands.size() - 2, count = (node.getInputs().size() - 2) / groups;
+  unsigned groups = operands.size() - 2,
+           count = (node.getInputs().size() - 2) / groups;
   unsigned wanted = cast<OpResult>(value).getResultNumber() / count;
   if (node.getInputs().size() != 2 + groups * count || wanted >= groups - 1)
-    return refuse(value, "an optimizer node has " + Twine(node.getInputs().size()) + " inputs, expected 2 and " +
-                             Twine(groups) + " for each tensor");
+    return refuse(value, "an optimizer node has " +
+                             Twine(node.getInputs().size()) +
+                             " inputs, expected 2 and " + Twine(groups) +
+                             " for each tensor");
   if (!isScalar(operands[0]) || !isScalar(operands[1]))
-    return refuse(value, "the rate R and the count T of an optimizer node must be scalars that depend on no gradient");
-  Tensor x = evaluate(function, operands[2], update), g = evaluate(function, operands[3], update);
+    return refuse(value, "the rate R and the count T of an optimizer node must "
+                         "be scalars that depend on no gradient");
+  Tensor x = evaluate(function, operands[2], update),
+         g = evaluate(function, operands[3], update);
   Tensor v = evaluate(function, operands[4], update);
   if (!x || !g || !v)
     return Tensor();
@@ -507,20 +582,27 @@ Tensor UpdateConverter::evaluateOptimizer(GrowingFunction &function, onnx::NodeO
 
   // Scalars in double precision, so that 1 - beta^T keeps its digits.
   Type wide = Float64Type::get(context);
-  auto rate = [&] { return s.cast(evaluate(steps, operands[0], nullptr), wide); };
+  auto rate = [&] {
+    return s.cast(evaluate(steps, operands[0], nullptr), wide);
+  };
   auto counter = [&] { return evaluate(steps, operands[1], nullptr); };
   auto ifCounting = [&](Tensor yes, Tensor no) {
     Tensor t = counter();
-    return t ? s.select(s.compare(Compare::Greater, t, s.scalarLike(t, 0)), yes, no) : Tensor();
+    return t ? s.select(s.compare(Compare::Greater, t, s.scalarLike(t, 0)), yes,
+                        no)
+             : Tensor();
   };
   auto scalar = [&](StringRef what, llvm::function_ref<Tensor()> compute) {
-    Tensor tensor = scalarArgument(function, (node.getNodeName() + "." + what).str(), node.getLoc(), compute);
+    Tensor tensor =
+        scalarArgument(function, (node.getNodeName() + "." + what).str(),
+                       node.getLoc(), compute);
     return tensor ? b.cast(tensor, x.type()) : Tensor();
   };
 
   Tensor result;
   if (kind == "Adam") {
-    double alpha = real("alpha", 0.9f), beta = real("beta", 0.999f), epsilon = real("epsilon", 1e-6f);
+    double alpha = real("alpha", 0.9f), beta = real("beta", 0.999f),
+           epsilon = real("epsilon", 1e-6f);
     double post = real("norm_coefficient_post", 0);
     Tensor h = evaluate(function, operands[5], update);
     v = b.add(b.scale(v, alpha), b.scale(g, 1 - alpha));
@@ -530,11 +612,14 @@ Tensor UpdateConverter::evaluateOptimizer(GrowingFunction &function, onnx::NodeO
       if (!r || !t)
         return Tensor();
       Tensor one = s.scalar(wide, 1);
-      Tensor corrected = s.divide(s.multiply(r, s.unary(Unary::SquareRoot, s.subtract(one, powerOf(beta, t)))),
-                                  s.subtract(one, powerOf(alpha, t)));
+      Tensor corrected =
+          s.divide(s.multiply(r, s.unary(Unary::SquareRoot,
+                                         s.subtract(one, powerOf(beta, t)))),
+                   s.subtract(one, powerOf(alpha, t)));
       return ifCounting(corrected, r);
     });
-    Tensor root = b.add(b.unary(Unary::SquareRoot, h), b.scalarLike(h, epsilon));
+    Tensor root =
+        b.add(b.unary(Unary::SquareRoot, h), b.scalarLike(h, epsilon));
     x = b.subtract(x, b.divide(b.multiply(adjusted, v), root));
     if (post != 0)
       x = b.scale(x, 1 - post);
@@ -542,12 +627,16 @@ Tensor UpdateConverter::evaluateOptimizer(GrowingFunction &function, onnx::NodeO
   } else if (kind == "Momentum") {
     double alpha = real("alpha", 0), beta = real("beta", 0);
     auto mode = dyn_cast_or_null<StringAttr>(node.getNodeAttribute("mode"));
-    if (!mode || (mode.getValue() != "standard" && mode.getValue() != "nesterov"))
+    if (!mode ||
+        (mode.getValue() != "standard" && mode.getValue() != "nesterov"))
       return refuse(value, "mode must be 'standard' or 'nesterov'");
-    Tensor adjusted = scalar("beta", [&] { return ifCounting(s.scalar(wide, beta), s.scalar(wide, 1)); });
+    Tensor adjusted = scalar("beta", [&] {
+      return ifCounting(s.scalar(wide, beta), s.scalar(wide, 1));
+    });
     Tensor r = scalar("rate", rate);
     v = b.add(b.scale(v, alpha), b.multiply(adjusted, g));
-    Tensor direction = mode.getValue() == "standard" ? v : b.add(g, b.scale(v, alpha));
+    Tensor direction =
+        mode.getValue() == "standard" ? v : b.add(g, b.scale(v, alpha));
     x = b.subtract(x, b.multiply(r, direction));
     result = wanted == 0 ? x : v;
   } else if (kind == "Adagrad") {
@@ -556,17 +645,23 @@ Tensor UpdateConverter::evaluateOptimizer(GrowingFunction &function, onnx::NodeO
       Tensor t = counter(), given = rate();
       if (!t || !given)
         return Tensor();
-      return s.divide(given, s.add(s.scalar(wide, 1), s.scale(s.cast(t, wide), decay)));
+      return s.divide(
+          given, s.add(s.scalar(wide, 1), s.scale(s.cast(t, wide), decay)));
     });
     v = b.add(v, b.multiply(g, g));
-    Tensor root = b.add(b.unary(Unary::SquareRoot, v), b.scalarLike(v, epsilon));
+    Tensor root =
+        b.add(b.unary(Unary::SquareRoot, v), b.scalarLike(v, epsilon));
     x = b.subtract(x, b.divide(b.multiply(r, g), root));
     result = wanted == 0 ? x : v;
   } else {
-    return refuse(value, "optimizer '" + kind + "' is not supported; accepted are Adam, Momentum and Adagrad");
+    return refuse(
+        value,
+        "optimizer '" + kind +
+            "' is not supported; accepted are Adam, Momentum and Adagrad");
   }
   std::string error = b.takeError();
   if (!result && !failed)
-    return refuse(value, "the update of " + toText(update->parameter) + ": " + error);
+    return refuse(value,
+                  "the update of " + toText(update->parameter) + ": " + error);
   return result;
 }

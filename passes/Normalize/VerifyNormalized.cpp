@@ -23,7 +23,8 @@ using namespace harmony;
 
 namespace {
 
-struct VerifyNormalizedPass : harmony::impl::VerifyNormalizedPassBase<VerifyNormalizedPass> {
+struct VerifyNormalizedPass
+    : harmony::impl::VerifyNormalizedPassBase<VerifyNormalizedPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     bool ok = true;
@@ -41,19 +42,26 @@ struct VerifyNormalizedPass : harmony::impl::VerifyNormalizedPassBase<VerifyNorm
 
   static bool isAllowed(Operation *op) {
     StringRef dialect = op->getName().getDialectNamespace();
-    return dialect == "nn" || dialect == "arith" || dialect == "math" || dialect == "func" || dialect == "builtin";
+    return dialect == "nn" || dialect == "arith" || dialect == "math" ||
+           dialect == "func" || dialect == "builtin";
   }
 
   static LogicalResult verifyOp(Operation *op) {
     if (!isAllowed(op))
-      return op->emitError("'") << op->getName() << "' is left; a normalised module holds nn, arith, math and func";
+      return op->emitError("'")
+             << op->getName()
+             << "' is left; a normalised module holds nn, arith, math and func";
     if (!op->hasTrait<OpTrait::Elementwise>())
       return success();
-    for (Type type : llvm::concat<Type>(SmallVector<Type>(op->getOperandTypes()), SmallVector<Type>(op->getResultTypes()))) {
+    for (Type type :
+         llvm::concat<Type>(SmallVector<Type>(op->getOperandTypes()),
+                            SmallVector<Type>(op->getResultTypes()))) {
       auto tensor = dyn_cast<RankedTensorType>(type);
       auto first = dyn_cast<RankedTensorType>(op->getResult(0).getType());
-      if (!tensor || !first || tensor.getShape() != first.getShape() || tensor.getEncoding() != first.getEncoding())
-        return op->emitError("an elementwise operation needs operands and results of one shape and batch");
+      if (!tensor || !first || tensor.getShape() != first.getShape() ||
+          tensor.getEncoding() != first.getEncoding())
+        return op->emitError("an elementwise operation needs operands and "
+                             "results of one shape and batch");
     }
     return success();
   }
@@ -63,20 +71,26 @@ struct VerifyNormalizedPass : harmony::impl::VerifyNormalizedPassBase<VerifyNorm
     for (unsigned i = 0; i < main.getNumArguments(); ++i) {
       auto name = main.getArgAttrOfType<StringAttr>(i, nn::kNameAttr);
       if (!name || !names.insert(name.getValue()).second)
-        return main.emitError("argument ") << i << " of 'main' needs a name of its own (" << nn::kNameAttr << ")";
+        return main.emitError("argument ")
+               << i << " of 'main' needs a name of its own (" << nn::kNameAttr
+               << ")";
       auto type = dyn_cast<RankedTensorType>(main.getArgument(i).getType());
       nn::BatchAttr batch = nn::getBatch(type);
-      if (!type || (!batch && !type.hasStaticShape()) || (batch && batch.getAxis() != 0))
-        return main.emitError("input '") << name.getValue() << "' has type " << type
-                                         << ", expected a static tensor, or one with the batch on axis 0";
+      if (!type || (!batch && !type.hasStaticShape()) ||
+          (batch && batch.getAxis() != 0))
+        return main.emitError("input '")
+               << name.getValue() << "' has type " << type
+               << ", expected a static tensor, or one with the batch on axis 0";
     }
     for (unsigned i = 0; i < main.getNumResults(); ++i)
       if (!main.getResultAttrOfType<StringAttr>(i, nn::kNameAttr))
-        return main.emitError("result ") << i << " of 'main' needs a name (" << nn::kNameAttr << ")";
+        return main.emitError("result ")
+               << i << " of 'main' needs a name (" << nn::kNameAttr << ")";
     bool ok = true;
     for (auto loss : main.getBody().front().getOps<nn::LossOp>())
       if (loss.getDenominator() && readsVariable(loss.getDenominator())) {
-        loss.emitError("the denominator depends on a variable; it must depend on inputs alone");
+        loss.emitError("the denominator depends on a variable; it must depend "
+                       "on inputs alone");
         ok = false;
       }
     return success(ok);
@@ -91,7 +105,8 @@ struct VerifyNormalizedPass : harmony::impl::VerifyNormalizedPassBase<VerifyNorm
       if (!op || !seen.insert(op).second)
         continue;
       if (auto read = dyn_cast<nn::GetOp>(op)) {
-        auto variable = SymbolTable::lookupNearestSymbolFrom<nn::VariableOp>(op, read.getVariableAttr());
+        auto variable = SymbolTable::lookupNearestSymbolFrom<nn::VariableOp>(
+            op, read.getVariableAttr());
         if (!variable || variable.getRole() != nn::Role::constant)
           return true;
       }
@@ -104,16 +119,22 @@ struct VerifyNormalizedPass : harmony::impl::VerifyNormalizedPassBase<VerifyNorm
   static LogicalResult verifyUpdates(ModuleOp module) {
     llvm::DenseMap<Attribute, nn::OptimizeOp> updates;
     for (auto update : module.getOps<nn::OptimizeOp>()) {
-      auto variable = module.lookupSymbol<nn::VariableOp>(update.getParameter());
+      auto variable =
+          module.lookupSymbol<nn::VariableOp>(update.getParameter());
       if (variable && variable.getRole() != nn::Role::parameter) {
-        InFlightDiagnostic error = update.emitError("updates ") << update.getParameterAttr() << ", which is not a parameter";
+        InFlightDiagnostic error = update.emitError("updates ")
+                                   << update.getParameterAttr()
+                                   << ", which is not a parameter";
         error.attachNote(variable.getLoc()) << "the variable is declared here";
         return error;
       }
-      auto [position, inserted] = updates.try_emplace(update.getParameterAttr(), update);
+      auto [position, inserted] =
+          updates.try_emplace(update.getParameterAttr(), update);
       if (inserted)
         continue;
-      InFlightDiagnostic error = update.emitError("updates ") << update.getParameterAttr() << " a second time";
+      InFlightDiagnostic error = update.emitError("updates ")
+                                 << update.getParameterAttr()
+                                 << " a second time";
       error.attachNote(position->second.getLoc()) << "the first update is here";
       return error;
     }
@@ -123,4 +144,6 @@ struct VerifyNormalizedPass : harmony::impl::VerifyNormalizedPassBase<VerifyNorm
 
 } // namespace
 
-std::unique_ptr<Pass> harmony::createVerifyNormalizedPass() { return std::make_unique<VerifyNormalizedPass>(); }
+std::unique_ptr<Pass> harmony::createVerifyNormalizedPass() {
+  return std::make_unique<VerifyNormalizedPass>();
+}

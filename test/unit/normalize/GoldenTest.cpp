@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Every export of every model, normalised and evaluated in double precision, must
-// give the loss that PyTorch computed; whatever the exporter did to the graph.
+// Every export of every model, normalised and evaluated in double precision,
+// must give the loss that PyTorch computed; whatever the exporter did to the
+// graph.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,18 +31,21 @@ struct Export {
 class GoldenTest : public testing::TestWithParam<Export> {};
 
 TEST_P(GoldenTest, LossIsPyTorchs) {
-  std::string folder = std::string(HARMONY_TEST_MODELS) + "/" + GetParam().model;
+  std::string folder =
+      std::string(HARMONY_TEST_MODELS) + "/" + GetParam().model;
   NormalizeOptions options;
   options.loss = GetParam().loss;
   Model model(folder + "/" + GetParam().file, options);
   ASSERT_TRUE(model.ok) << model.messages;
-  llvm::StringMap<HostTensor> golden = readSafetensors(folder + "/golden.safetensors", model.context);
+  llvm::StringMap<HostTensor> golden =
+      readSafetensors(folder + "/golden.safetensors", model.context);
   ASSERT_TRUE(golden.count("loss"));
 
   func::FuncOp main = model.function("main");
   std::vector<HostTensor> inputs;
   for (unsigned i = 0; i < main.getNumArguments(); ++i) {
-    StringRef name = main.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue();
+    StringRef name =
+        main.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue();
     auto tensor = golden.find(("input/" + name).str());
     ASSERT_NE(tensor, golden.end()) << name.str();
     inputs.push_back(tensor->second);
@@ -50,7 +54,8 @@ TEST_P(GoldenTest, LossIsPyTorchs) {
   evaluation.samples = inputs[0].shape[0];
   SmallVector<double> losses;
   evaluation.losses = &losses;
-  ASSERT_TRUE(succeeded(nn::evaluate(main, inputs, evaluation))) << model.messages;
+  ASSERT_TRUE(succeeded(nn::evaluate(main, inputs, evaluation)))
+      << model.messages;
   double loss = 0;
   for (double term : losses)
     loss += term;
@@ -60,15 +65,22 @@ TEST_P(GoldenTest, LossIsPyTorchs) {
 
 INSTANTIATE_TEST_SUITE_P(
     Exports, GoldenTest,
-    testing::Values(Export{"mlp_digits", "train.onnx", ""}, Export{"mlp_digits", "train.ts17.onnx", ""},
+    testing::Values(Export{"mlp_digits", "train.onnx", ""},
+                    Export{"mlp_digits", "train.ts17.onnx", ""},
                     Export{"mlp_digits", "train.default.onnx", ""},
-                    Export{"mlp_digits", "infer.onnx", "cross-entropy"}, Export{"mlp_regress", "train.onnx", ""},
-                    Export{"mlp_regress", "infer.onnx", "mse"}, Export{"nanogpt", "train.onnx", ""},
-                    Export{"nanogpt", "train.ts17.onnx", ""}, Export{"nanogpt", "train.op23.onnx", ""},
-                    Export{"nanogpt", "train.default.onnx", ""}, Export{"nanogpt", "infer.onnx", "cross-entropy"},
-                    Export{"bert_classifier", "train.onnx", ""}, Export{"bert_classifier", "train.ts17.onnx", ""},
+                    Export{"mlp_digits", "infer.onnx", "cross-entropy"},
+                    Export{"mlp_regress", "train.onnx", ""},
+                    Export{"mlp_regress", "infer.onnx", "mse"},
+                    Export{"nanogpt", "train.onnx", ""},
+                    Export{"nanogpt", "train.ts17.onnx", ""},
+                    Export{"nanogpt", "train.op23.onnx", ""},
+                    Export{"nanogpt", "train.default.onnx", ""},
+                    Export{"nanogpt", "infer.onnx", "cross-entropy"},
+                    Export{"bert_classifier", "train.onnx", ""},
+                    Export{"bert_classifier", "train.ts17.onnx", ""},
                     Export{"bert_classifier", "train.default.onnx", ""},
-                    Export{"bert_classifier", "infer.onnx", "cross-entropy"}, Export{"gpt2_tied", "train.onnx", ""},
+                    Export{"bert_classifier", "infer.onnx", "cross-entropy"},
+                    Export{"gpt2_tied", "train.onnx", ""},
                     Export{"gpt2_tied", "train.default.onnx", ""}),
     [](const testing::TestParamInfo<Export> &info) {
       std::string name = std::string(info.param.model) + "_" + info.param.file;

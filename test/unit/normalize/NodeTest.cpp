@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Runs over a folder of ONNX node tests (model.onnx, test_data_set_0/*.pb), named by
-// the environment variable HARMONY_ONNX_NODE_TESTS; skipped without it. A model that
-// is refused is counted, a wrong result is a failure.
+// Runs over a folder of ONNX node tests (model.onnx, test_data_set_0/*.pb),
+// named by the environment variable HARMONY_ONNX_NODE_TESTS; skipped without
+// it. A model that is refused is counted, a wrong result is a failure.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,22 +46,29 @@ Outcome runNodeTest(const std::string &folder, std::string &message) {
   func::FuncOp main = model.function("main");
   std::vector<HostTensor> inputs(main.getNumArguments());
   for (auto [i, input] : llvm::enumerate(inputs))
-    if (!readTensorProto(folder + "/test_data_set_0/input_" + std::to_string(i) + ".pb", model.context, input)) {
-      message = "input " + std::to_string(i) + " is of a type that this test does not read";
+    if (!readTensorProto(folder + "/test_data_set_0/input_" +
+                             std::to_string(i) + ".pb",
+                         model.context, input)) {
+      message = "input " + std::to_string(i) +
+                " is of a type that this test does not read";
       return Outcome::Refused;
     }
   nn::EvaluateOptions evaluation;
   evaluation.roundToFloat = true;
-  FailureOr<SmallVector<HostTensor>> results = nn::evaluate(main, inputs, evaluation);
+  FailureOr<SmallVector<HostTensor>> results =
+      nn::evaluate(main, inputs, evaluation);
   if (failed(results)) {
     message = model.messages;
     return Outcome::Failed;
   }
   for (auto [i, result] : llvm::enumerate(*results)) {
     HostTensor expected;
-    if (!readTensorProto(folder + "/test_data_set_0/output_" + std::to_string(i) + ".pb", model.context, expected))
+    if (!readTensorProto(folder + "/test_data_set_0/output_" +
+                             std::to_string(i) + ".pb",
+                         model.context, expected))
       continue;
-    bool same = expected.shape == result.shape && expected.isFloat() == result.isFloat();
+    bool same = expected.shape == result.shape &&
+                expected.isFloat() == result.isFloat();
     for (int64_t j = 0; same && j < result.size(); ++j)
       same = result.isFloat() ? isClose(result.floats[j], expected.floats[j])
                               : result.integers[j] == expected.integers[j];
@@ -79,7 +86,8 @@ TEST(NodeTest, MatchesOnnx) {
     GTEST_SKIP() << "HARMONY_ONNX_NODE_TESTS is not set";
   std::set<std::string> folders;
   std::error_code error;
-  for (llvm::sys::fs::directory_iterator it(root, error), end; it != end && !error; it.increment(error))
+  for (llvm::sys::fs::directory_iterator it(root, error), end;
+       it != end && !error; it.increment(error))
     if (llvm::sys::fs::exists(it->path() + "/model.onnx"))
       folders.insert(it->path());
   ASSERT_FALSE(folders.empty());
@@ -94,7 +102,8 @@ TEST(NodeTest, MatchesOnnx) {
     if (isVerbose && outcome == Outcome::Refused)
       std::cout << "refused " << folder << ": " << message;
   }
-  std::cout << passed << " passed, " << refused << " refused of " << folders.size() << "\n";
+  std::cout << passed << " passed, " << refused << " refused of "
+            << folders.size() << "\n";
 }
 
 } // namespace

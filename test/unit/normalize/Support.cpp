@@ -26,7 +26,8 @@ using namespace harmony::test;
 using nn::HostTensor;
 
 Model::Model() {
-  context.loadDialect<nn::NNDialect, onnx::ONNXDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect>();
+  context.loadDialect<nn::NNDialect, onnx::ONNXDialect, func::FuncDialect,
+                      arith::ArithDialect, math::MathDialect>();
   context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
     messages += diagnostic.str() + "\n";
     return success();
@@ -35,7 +36,8 @@ Model::Model() {
 
 Model::Model(StringRef path, const NormalizeOptions &options) : Model() {
   module = importModel(path, context);
-  ok = module && run(createNormalizePass(options)) && run(createVerifyNormalizedPass());
+  ok = module && run(createNormalizePass(options)) &&
+       run(createVerifyNormalizedPass());
 }
 
 bool Model::run(std::unique_ptr<Pass> pass) {
@@ -50,7 +52,8 @@ bool Model::parse(StringRef text) {
 }
 
 /// Fills a tensor from little-endian elements.
-static HostTensor decode(Type element, ArrayRef<int64_t> shape, const char *bytes) {
+static HostTensor decode(Type element, ArrayRef<int64_t> shape,
+                         const char *bytes) {
   HostTensor tensor(RankedTensorType::get(shape, element));
   auto load = [&](auto sample, int64_t i) {
     std::memcpy(&sample, bytes + i * sizeof(sample), sizeof(sample));
@@ -74,7 +77,8 @@ static HostTensor decode(Type element, ArrayRef<int64_t> shape, const char *byte
   return tensor;
 }
 
-llvm::StringMap<HostTensor> harmony::test::readSafetensors(StringRef path, MLIRContext &context) {
+llvm::StringMap<HostTensor>
+harmony::test::readSafetensors(StringRef path, MLIRContext &context) {
   llvm::StringMap<HostTensor> tensors;
   auto file = llvm::MemoryBuffer::getFile(path);
   if (!file)
@@ -82,7 +86,8 @@ llvm::StringMap<HostTensor> harmony::test::readSafetensors(StringRef path, MLIRC
   StringRef data = (*file)->getBuffer();
   uint64_t length = 0;
   std::memcpy(&length, data.data(), 8);
-  llvm::Expected<llvm::json::Value> header = llvm::json::parse(data.substr(8, length));
+  llvm::Expected<llvm::json::Value> header =
+      llvm::json::parse(data.substr(8, length));
   if (!header) {
     llvm::consumeError(header.takeError());
     return tensors;
@@ -101,7 +106,8 @@ llvm::StringMap<HostTensor> harmony::test::readSafetensors(StringRef path, MLIRC
     for (const llvm::json::Value &extent : *object->getArray("shape"))
       shape.push_back(*extent.getAsInteger());
     int64_t offset = *(*object->getArray("data_offsets"))[0].getAsInteger();
-    tensors[StringRef(entry.first)] = decode(element, shape, data.data() + 8 + length + offset);
+    tensors[StringRef(entry.first)] =
+        decode(element, shape, data.data() + 8 + length + offset);
   }
   return tensors;
 }
@@ -120,11 +126,17 @@ public:
     number = 0;
     bytes = StringRef();
     switch (key & 7) {
-    case 0: number = readVarint(); return true;
-    case 1: return take(8);
-    case 2: return take(readVarint());
-    case 5: return take(4);
-    default: return false;
+    case 0:
+      number = readVarint();
+      return true;
+    case 1:
+      return take(8);
+    case 2:
+      return take(readVarint());
+    case 5:
+      return take(4);
+    default:
+      return false;
     }
   }
   uint64_t readVarint() {
@@ -153,7 +165,8 @@ private:
 };
 } // namespace
 
-bool harmony::test::readTensorProto(StringRef path, MLIRContext &context, HostTensor &tensor) {
+bool harmony::test::readTensorProto(StringRef path, MLIRContext &context,
+                                    HostTensor &tensor) {
   auto file = llvm::MemoryBuffer::getFile(path);
   if (!file)
     return false;
@@ -164,23 +177,39 @@ bool harmony::test::readTensorProto(StringRef path, MLIRContext &context, HostTe
   while (reader.next()) {
     if (reader.field == 1 && reader.bytes.empty())
       shape.push_back(reader.number);
-    for (FieldReader packed(reader.field == 1 ? reader.bytes : StringRef()); !packed.isEmpty();)
+    for (FieldReader packed(reader.field == 1 ? reader.bytes : StringRef());
+         !packed.isEmpty();)
       shape.push_back(packed.readVarint());
     Builder builder(&context);
     if (reader.field == 2)
       switch (reader.number) {
-      case 1: element = builder.getF32Type(); break;
+      case 1:
+        element = builder.getF32Type();
+        break;
       case 2:
-      case 3: element = builder.getIntegerType(8); break;
+      case 3:
+        element = builder.getIntegerType(8);
+        break;
       case 4:
-      case 5: element = builder.getIntegerType(16); break;
+      case 5:
+        element = builder.getIntegerType(16);
+        break;
       case 6:
-      case 12: element = builder.getI32Type(); break;
+      case 12:
+        element = builder.getI32Type();
+        break;
       case 7:
-      case 13: element = builder.getI64Type(); break;
-      case 9: element = builder.getI1Type(); break;
-      case 11: element = builder.getF64Type(); break;
-      default: return false;
+      case 13:
+        element = builder.getI64Type();
+        break;
+      case 9:
+        element = builder.getI1Type();
+        break;
+      case 11:
+        element = builder.getF64Type();
+        break;
+      default:
+        return false;
       }
     if (reader.field == 9)
       raw = reader.bytes.str();
@@ -196,14 +225,19 @@ bool harmony::test::readTensorProto(StringRef path, MLIRContext &context, HostTe
   return true;
 }
 
-HostTensor harmony::test::makeFloats(MLIRContext &context, ArrayRef<int64_t> shape, std::vector<double> values) {
+HostTensor harmony::test::makeFloats(MLIRContext &context,
+                                     ArrayRef<int64_t> shape,
+                                     std::vector<double> values) {
   HostTensor tensor(RankedTensorType::get(shape, Float32Type::get(&context)));
   tensor.floats = std::move(values);
   return tensor;
 }
 
-HostTensor harmony::test::makeIntegers(MLIRContext &context, ArrayRef<int64_t> shape, std::vector<int64_t> values) {
-  HostTensor tensor(RankedTensorType::get(shape, IntegerType::get(&context, 64)));
+HostTensor harmony::test::makeIntegers(MLIRContext &context,
+                                       ArrayRef<int64_t> shape,
+                                       std::vector<int64_t> values) {
+  HostTensor tensor(
+      RankedTensorType::get(shape, IntegerType::get(&context, 64)));
   tensor.integers = std::move(values);
   return tensor;
 }

@@ -35,18 +35,26 @@ struct Model {
   std::string messages;
   bool ok = false;
 
-  mlir::func::FuncOp function(llvm::StringRef name) { return module->lookupSymbol<mlir::func::FuncOp>(name); }
+  mlir::func::FuncOp function(llvm::StringRef name) {
+    return module->lookupSymbol<mlir::func::FuncOp>(name);
+  }
 };
 
 /// The tensors of a safetensors file; empty where it cannot be read.
-llvm::StringMap<nn::HostTensor> readSafetensors(llvm::StringRef path, mlir::MLIRContext &context);
+llvm::StringMap<nn::HostTensor> readSafetensors(llvm::StringRef path,
+                                                mlir::MLIRContext &context);
 
 /// A tensor from a file that holds a serialised ONNX TensorProto.
-bool readTensorProto(llvm::StringRef path, mlir::MLIRContext &context, nn::HostTensor &tensor);
+bool readTensorProto(llvm::StringRef path, mlir::MLIRContext &context,
+                     nn::HostTensor &tensor);
 
 /// A tensor of f32.
-nn::HostTensor makeFloats(mlir::MLIRContext &context, llvm::ArrayRef<int64_t> shape, std::vector<double> values);
-nn::HostTensor makeIntegers(mlir::MLIRContext &context, llvm::ArrayRef<int64_t> shape, std::vector<int64_t> values);
+nn::HostTensor makeFloats(mlir::MLIRContext &context,
+                          llvm::ArrayRef<int64_t> shape,
+                          std::vector<double> values);
+nn::HostTensor makeIntegers(mlir::MLIRContext &context,
+                            llvm::ArrayRef<int64_t> shape,
+                            std::vector<int64_t> values);
 
 } // namespace harmony::test
 
