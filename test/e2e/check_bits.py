@@ -81,7 +81,7 @@ def main():
             if different or result.keys() != reference.keys():
                 raise RuntimeError(f"{len(different)} of {len(reference)} differ, first {different[:3]}")
             if "--chunk" in run_flags:
-                counts = [line.split(":")[1].split() for line in output.splitlines() if "chunks of device" in line]
+                counts = [line.split(":")[1].split() for line in output.splitlines() if "workers of device" in line]
                 if not counts or any(int(n) == 0 for line in counts for n in line):
                     raise RuntimeError(f"not every worker ran: {counts or 'no counts printed'}")
             print(f"ok   {label}")
