@@ -85,6 +85,7 @@ private:
   LogicalResult runLevel(unsigned level);
   void place(unsigned task, std::vector<Stage> &stages);
   LogicalResult emit(Stage &stage, unsigned level);
+  LogicalResult verifyInPlace(const Stage &stage);
   void layOut(const Stage &stage, SmallVector<unsigned> &kept, SmallVector<unsigned> &reduced,
               SmallVector<unsigned> &inner);
   void collectCone(unsigned node, std::set<unsigned> &cone) const;
@@ -100,6 +101,7 @@ private:
   std::set<unsigned> rowReductions;
   std::vector<Task> tasks;
   DenseMap<unsigned, unsigned> memoryLevel; ///< level at which a memory can be read
+  std::set<unsigned> overwritten;           ///< operands that earlier programs have stored to
 };
 } // namespace
 
@@ -514,7 +516,43 @@ void ProgramBuilder::finish(ArrayRef<unsigned> kept, ArrayRef<unsigned> reduced,
   }
 }
 
+/// An operand whose buffer is overwritten may be read by the same program, at the very
+/// element that is stored, and by no later one.
+LogicalResult Stager::verifyInPlace(const Stage &stage) {
+  ArrayRef<int> inPlace = graph.getSpec().inPlace;
+  std::set<unsigned> cone;
+  for (unsigned index : stage.tasks)
+    collectCone(tasks[index].node, cone);
+  auto sorted = [](AtomStrides strides) {
+    llvm::sort(strides);
+    return strides;
+  };
+  for (unsigned number : cone) {
+    const Node &node = graph.nodes[number];
+    if (node.kind != Node::Load)
+      continue;
+    if (overwritten.count(node.memory))
+      return graph.emitError() << "operand " << node.memory << " is read after a result has taken its place";
+    for (unsigned index : stage.tasks) {
+      const Task &task = tasks[index];
+      if (!task.inPlace || task.reduces)
+        continue;
+      unsigned result = graph.memories[task.memory].argument.index;
+      if (inPlace[result] == static_cast<int>(node.memory) &&
+          (node.indexed || node.offset != task.offset || sorted(node.strides) != sorted(task.strides)))
+        return graph.emitError() << "operand " << node.memory << " is read at other indices than result " << result
+                                 << " is stored at in its place";
+    }
+  }
+  for (unsigned index : stage.tasks)
+    if (tasks[index].inPlace && !tasks[index].reduces)
+      overwritten.insert(inPlace[graph.memories[tasks[index].memory].argument.index]);
+  return success();
+}
+
 LogicalResult Stager::emit(Stage &stage, unsigned level) {
+  if (failed(verifyInPlace(stage)))
+    return failure();
   SmallVector<unsigned> kept, reduced, inner;
   layOut(stage, kept, reduced, inner);
   programs.emplace_back();
