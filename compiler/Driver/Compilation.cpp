@@ -99,11 +99,18 @@ int Compilation::normalize() {
   });
   if (training && ownOptimizer && !options.optimizer.empty())
     return error("--optimizer " + options.optimizer + ": the model brings its own optimizer");
+  auto main = module->lookupSymbol<func::FuncOp>(kMainName);
+  for (BlockArgument argument : main.getArguments())
+    if (argument.use_empty())
+      llvm::errs() << "harmonyc: warning: input '"
+                   << main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), nn::kNameAttr).getValue()
+                   << "' is read by nothing that " << (training ? "the loss" : "an output")
+                   << " depends on; an exporter makes one input of a tensor that is passed twice\n";
   return findBatch();
 }
 
 int Compilation::findBatch() {
-  auto fixed = (*module)->getAttrOfType<IntegerAttr>("nn.batch_size");
+  auto fixed = (*module)->getAttrOfType<IntegerAttr>("nn.fixed_batch");
   if (fixed && options.batch && fixed.getInt() != *options.batch)
     return error("--batch " + std::to_string(*options.batch) + ": the model is exported for " +
                  std::to_string(fixed.getInt()) + " samples; export it with a dynamic first axis to change that");
