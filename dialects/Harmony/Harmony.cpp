@@ -33,28 +33,37 @@ void HarmonyDialect::initialize() {
 }
 
 // The enums are written into the blob as they are.
-static_assert(static_cast<int>(Family::gemm) == HM_FAMILY_GEMM && static_cast<int>(Family::update) == HM_FAMILY_UPDATE);
+static_assert(static_cast<int>(Family::gemm) == HM_FAMILY_GEMM &&
+              static_cast<int>(Family::update) == HM_FAMILY_UPDATE);
 static_assert(static_cast<int>(ProgramKind::load) == HM_PROGRAM_LOAD &&
               static_cast<int>(ProgramKind::evaluate) == HM_PROGRAM_EVALUATE);
-static_assert(static_cast<int>(QueueKind::compute) == HM_QUEUE_COMPUTE && static_cast<int>(QueueKind::host) == HM_QUEUE_HOST);
+static_assert(static_cast<int>(QueueKind::compute) == HM_QUEUE_COMPUTE &&
+              static_cast<int>(QueueKind::host) == HM_QUEUE_HOST);
 
 //===----------------------------------------------------------------------===//
 // Tasks
 //===----------------------------------------------------------------------===//
 
-LogicalResult SlotAttr::verify(function_ref<InFlightDiagnostic()> emitError, SlotKind kind, int64_t index, int64_t bytes) {
+LogicalResult SlotAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                               SlotKind kind, int64_t index, int64_t bytes) {
   if (index < 0)
     return emitError() << "slot index is " << index << ", expected at least 0";
   if (bytes < 0)
-    return emitError() << "slot size is " << bytes << " bytes, expected at least 0";
-  if ((kind == SlotKind::saved || kind == SlotKind::workspace || kind == SlotKind::parameter) && index != 0)
-    return emitError() << "slot index of " << stringifySlotKind(kind) << " is " << index << ", expected 0: a task has one";
+    return emitError() << "slot size is " << bytes
+                       << " bytes, expected at least 0";
+  if ((kind == SlotKind::saved || kind == SlotKind::workspace ||
+       kind == SlotKind::parameter) &&
+      index != 0)
+    return emitError() << "slot index of " << stringifySlotKind(kind) << " is "
+                       << index << ", expected 0: a task has one";
   return success();
 }
 
-void TaskOp::build(OpBuilder &builder, OperationState &state, StringRef name, ArrayRef<SlotAttr> slots) {
+void TaskOp::build(OpBuilder &builder, OperationState &state, StringRef name,
+                   ArrayRef<SlotAttr> slots) {
   state.getOrAddProperties<Properties>().sym_name = builder.getStringAttr(name);
-  state.getOrAddProperties<Properties>().slots = builder.getArrayAttr(SmallVector<Attribute>(slots.begin(), slots.end()));
+  state.getOrAddProperties<Properties>().slots =
+      builder.getArrayAttr(SmallVector<Attribute>(slots.begin(), slots.end()));
   state.addRegion()->emplaceBlock();
 }
 
@@ -75,12 +84,16 @@ int64_t TaskOp::getWorkspaceBytes() {
 LogicalResult TaskOp::verify() {
   for (auto [position, attribute] : llvm::enumerate(getSlots())) {
     auto slot = cast<SlotAttr>(attribute);
-    if (findSlot(slot.getKind(), slot.getIndex()) != static_cast<int64_t>(position))
-      return emitOpError() << "has slot " << stringifySlotKind(slot.getKind()) << " " << slot.getIndex() << " twice";
+    if (findSlot(slot.getKind(), slot.getIndex()) !=
+        static_cast<int64_t>(position))
+      return emitOpError() << "has slot " << stringifySlotKind(slot.getKind())
+                           << " " << slot.getIndex() << " twice";
   }
   for (Operation &op : getBlock())
     if (!isa<LaunchOp, GemmOp, FillOp>(op))
-      return emitOpError() << "holds '" << op.getName() << "', expected harmony.launch, harmony.gemm or harmony.fill";
+      return emitOpError()
+             << "holds '" << op.getName()
+             << "', expected harmony.launch, harmony.gemm or harmony.fill";
   return success();
 }
 
@@ -88,12 +101,16 @@ static LogicalResult verifyRef(Operation *op, RefAttr ref) {
   auto task = op->getParentOfType<TaskOp>();
   int64_t slots = task.getSlots().size();
   if (ref.getSlot() < 0 || ref.getSlot() >= slots)
-    return op->emitOpError() << "refers to slot " << ref.getSlot() << " of @" << task.getSymName() << ", which has " << slots
-                             << " slots";
+    return op->emitOpError()
+           << "refers to slot " << ref.getSlot() << " of @" << task.getSymName()
+           << ", which has " << slots << " slots";
   int64_t size = task.getSlot(ref.getSlot()).getBytes();
-  if (ref.getOffset() < 0 || ref.getBytes() < 0 || ref.getOffset() > size || ref.getBytes() > size - ref.getOffset())
-    return op->emitOpError() << "touches bytes [" << ref.getOffset() << ", " << ref.getOffset() + ref.getBytes() << ") of slot "
-                             << ref.getSlot() << " of @" << task.getSymName() << ", which has " << size << " bytes";
+  if (ref.getOffset() < 0 || ref.getBytes() < 0 || ref.getOffset() > size ||
+      ref.getBytes() > size - ref.getOffset())
+    return op->emitOpError() << "touches bytes [" << ref.getOffset() << ", "
+                             << ref.getOffset() + ref.getBytes() << ") of slot "
+                             << ref.getSlot() << " of @" << task.getSymName()
+                             << ", which has " << size << " bytes";
   return success();
 }
 
@@ -108,34 +125,50 @@ static ArrayAttr getRefArray(OpBuilder &builder, ArrayRef<RefAttr> refs) {
   return builder.getArrayAttr(SmallVector<Attribute>(refs.begin(), refs.end()));
 }
 
-void LaunchOp::build(OpBuilder &builder, OperationState &state, StringRef kernel, ArrayRef<RefAttr> refs, int64_t extent,
+void LaunchOp::build(OpBuilder &builder, OperationState &state,
+                     StringRef kernel, ArrayRef<RefAttr> refs, int64_t extent,
                      int64_t grain, Family family) {
-  build(builder, state, TypeRange(), FlatSymbolRefAttr::get(builder.getContext(), kernel), getRefArray(builder, refs),
-        builder.getI64IntegerAttr(extent), builder.getI64IntegerAttr(grain), FamilyAttr::get(builder.getContext(), family));
+  build(builder, state, TypeRange(),
+        FlatSymbolRefAttr::get(builder.getContext(), kernel),
+        getRefArray(builder, refs), builder.getI64IntegerAttr(extent),
+        builder.getI64IntegerAttr(grain),
+        FamilyAttr::get(builder.getContext(), family));
 }
 
 LogicalResult LaunchOp::verify() {
   if (getExtent() < 1)
-    return emitOpError() << "extent is " << getExtent() << ", expected at least 1";
+    return emitOpError() << "extent is " << getExtent()
+                         << ", expected at least 1";
   if (getGrain() < 1)
-    return emitOpError() << "grain is " << getGrain() << ", expected at least 1";
+    return emitOpError() << "grain is " << getGrain()
+                         << ", expected at least 1";
   return verifyRefs(*this, getRefs());
 }
 
 LogicalResult FillOp::verify() {
   if (getValue() < 0 || getValue() > 255)
-    return emitOpError() << "value is " << getValue() << ", expected a byte in [0, 255]";
+    return emitOpError() << "value is " << getValue()
+                         << ", expected a byte in [0, 255]";
   if (getRef().getAccess() != Access::Write)
-    return emitOpError() << "has access " << stringifyAccess(getRef().getAccess()) << ", expected w";
+    return emitOpError() << "has access "
+                         << stringifyAccess(getRef().getAccess())
+                         << ", expected w";
   return verifyRef(*this, getRef());
 }
 
-void GemmOp::build(OpBuilder &builder, OperationState &state, const HmGemm &gemm, ArrayRef<RefAttr> refs) {
-  auto flag = [&](bool set) { return set ? builder.getUnitAttr() : UnitAttr(); };
-  build(builder, state, TypeRange(), getRefArray(builder, refs), builder.getDenseI64ArrayAttr({gemm.m, gemm.n, gemm.k}),
-        builder.getDenseI64ArrayAttr({gemm.lda, gemm.ldb, gemm.ldc}), builder.getDenseI64ArrayAttr(gemm.batch),
-        builder.getDenseI64ArrayAttr(gemm.strideA), builder.getDenseI64ArrayAttr(gemm.strideB),
-        builder.getDenseI64ArrayAttr(gemm.strideC), builder.getDenseI64ArrayAttr({gemm.blockM, gemm.blockN}),
+void GemmOp::build(OpBuilder &builder, OperationState &state,
+                   const HmGemm &gemm, ArrayRef<RefAttr> refs) {
+  auto flag = [&](bool set) {
+    return set ? builder.getUnitAttr() : UnitAttr();
+  };
+  build(builder, state, TypeRange(), getRefArray(builder, refs),
+        builder.getDenseI64ArrayAttr({gemm.m, gemm.n, gemm.k}),
+        builder.getDenseI64ArrayAttr({gemm.lda, gemm.ldb, gemm.ldc}),
+        builder.getDenseI64ArrayAttr(gemm.batch),
+        builder.getDenseI64ArrayAttr(gemm.strideA),
+        builder.getDenseI64ArrayAttr(gemm.strideB),
+        builder.getDenseI64ArrayAttr(gemm.strideC),
+        builder.getDenseI64ArrayAttr({gemm.blockM, gemm.blockN}),
         flag(gemm.transA), flag(gemm.transB), flag(gemm.accumulate));
 }
 
@@ -163,28 +196,33 @@ HmGemm GemmOp::getGemm() {
 
 LogicalResult GemmOp::verify() {
   if (getRefs().size() != 3)
-    return emitOpError() << "has " << getRefs().size() << " references, expected 3: A, B and C";
+    return emitOpError() << "has " << getRefs().size()
+                         << " references, expected 3: A, B and C";
   struct Entry {
     const char *name;
     ArrayRef<int64_t> values;
     size_t count;
     int64_t least;
   };
-  Entry entries[] = {{"shape", getShape(), 3, 1},     {"leading", getLeading(), 3, 1}, {"batch", getBatch(), 3, 1},
-                     {"strideA", getStrideA(), 3, 0}, {"strideB", getStrideB(), 3, 0}, {"strideC", getStrideC(), 3, 0},
-                     {"block", getBlock(), 2, 1}};
+  Entry entries[] = {
+      {"shape", getShape(), 3, 1},     {"leading", getLeading(), 3, 1},
+      {"batch", getBatch(), 3, 1},     {"strideA", getStrideA(), 3, 0},
+      {"strideB", getStrideB(), 3, 0}, {"strideC", getStrideC(), 3, 0},
+      {"block", getBlock(), 2, 1}};
   for (const Entry &entry : entries) {
     if (entry.values.size() != entry.count)
-      return emitOpError() << entry.name << " has " << entry.values.size() << " entries, expected " << entry.count;
+      return emitOpError() << entry.name << " has " << entry.values.size()
+                           << " entries, expected " << entry.count;
     for (int64_t value : entry.values)
       if (value < entry.least)
-        return emitOpError() << entry.name << " holds " << value << ", expected at least " << entry.least;
+        return emitOpError() << entry.name << " holds " << value
+                             << ", expected at least " << entry.least;
   }
   auto output = cast<RefAttr>(getRefs()[2]);
   Access expected = getAccumulate() ? Access::ReadWrite : Access::Write;
   if (output.getAccess() != expected)
-    return emitOpError() << "has access " << stringifyAccess(output.getAccess()) << " to C, expected "
-                         << stringifyAccess(expected);
+    return emitOpError() << "has access " << stringifyAccess(output.getAccess())
+                         << " to C, expected " << stringifyAccess(expected);
   return verifyRefs(*this, getRefs());
 }
 
@@ -192,26 +230,34 @@ LogicalResult GemmOp::verify() {
 // Places
 //===----------------------------------------------------------------------===//
 
-static LogicalResult verifyExtent(Operation *op, int64_t bytes, int64_t slots, std::optional<int64_t> offset) {
+static LogicalResult verifyExtent(Operation *op, int64_t bytes, int64_t slots,
+                                  std::optional<int64_t> offset) {
   if (bytes < 0)
-    return op->emitOpError() << "has " << bytes << " bytes, expected at least 0";
+    return op->emitOpError()
+           << "has " << bytes << " bytes, expected at least 0";
   if (slots < 1)
-    return op->emitOpError() << "has " << slots << " slots, expected at least 1";
+    return op->emitOpError()
+           << "has " << slots << " slots, expected at least 1";
   if (offset && *offset % kAlignment)
-    return op->emitOpError() << "lies at " << *offset << ", expected a multiple of " << kAlignment;
+    return op->emitOpError() << "lies at " << *offset
+                             << ", expected a multiple of " << kAlignment;
   return success();
 }
 
-LogicalResult HomeOp::verify() { return verifyExtent(*this, getBytes(), getSlots(), getOffset()); }
+LogicalResult HomeOp::verify() {
+  return verifyExtent(*this, getBytes(), getSlots(), getOffset());
+}
 
 LogicalResult BufferOp::verify() {
   if (failed(verifyExtent(*this, getBytes(), getSlots(), getOffset())))
     return failure();
   if (getSlots() > 1 && (getStride() < getBytes() || getStride() % kAlignment))
-    return emitOpError() << "has stride " << getStride() << ", expected a multiple of " << kAlignment << " of at least "
-                         << getBytes();
+    return emitOpError() << "has stride " << getStride()
+                         << ", expected a multiple of " << kAlignment
+                         << " of at least " << getBytes();
   if (getLive().size() != 2)
-    return emitOpError() << "live has " << getLive().size() << " entries, expected the first and the last event";
+    return emitOpError() << "live has " << getLive().size()
+                         << " entries, expected the first and the last event";
   return success();
 }
 
@@ -233,10 +279,14 @@ Copy harmony::schedule::getCopy(Operation *op) {
             toDevice};
   };
   TypeSwitch<Operation *>(op)
-      .Case<SwapInOp>([&](auto transfer) { fill(transfer, HM_TRAFFIC_SWAP_IN, true); })
-      .Case<SwapOutOp>([&](auto transfer) { fill(transfer, HM_TRAFFIC_SWAP_OUT, false); })
-      .Case<LoadInputOp>([&](auto transfer) { fill(transfer, HM_TRAFFIC_INPUT, true); })
-      .Case<StoreOutputOp>([&](auto transfer) { fill(transfer, HM_TRAFFIC_OUTPUT, false); });
+      .Case<SwapInOp>(
+          [&](auto transfer) { fill(transfer, HM_TRAFFIC_SWAP_IN, true); })
+      .Case<SwapOutOp>(
+          [&](auto transfer) { fill(transfer, HM_TRAFFIC_SWAP_OUT, false); })
+      .Case<LoadInputOp>(
+          [&](auto transfer) { fill(transfer, HM_TRAFFIC_INPUT, true); })
+      .Case<StoreOutputOp>(
+          [&](auto transfer) { fill(transfer, HM_TRAFFIC_OUTPUT, false); });
   return copy;
 }
 
@@ -246,15 +296,18 @@ int64_t harmony::schedule::getEvent(Operation *op) {
 }
 
 void harmony::schedule::setEvent(Operation *op, int64_t event) {
-  op->setAttr("event", IntegerAttr::get(IntegerType::get(op->getContext(), 64), event));
+  op->setAttr("event",
+              IntegerAttr::get(IntegerType::get(op->getContext(), 64), event));
 }
 
 static LogicalResult verifyCopy(Operation *op) {
   Copy copy = getCopy(op);
   if (copy.bytes < 1)
-    return op->emitOpError() << "moves " << copy.bytes << " bytes, expected at least 1";
+    return op->emitOpError()
+           << "moves " << copy.bytes << " bytes, expected at least 1";
   if (copy.step < 0)
-    return op->emitOpError() << "steps by " << copy.step << " bytes, expected at least 0";
+    return op->emitOpError()
+           << "steps by " << copy.step << " bytes, expected at least 0";
   return success();
 }
 
@@ -264,20 +317,25 @@ LogicalResult LoadInputOp::verify() { return verifyCopy(*this); }
 LogicalResult StoreOutputOp::verify() { return verifyCopy(*this); }
 
 /// One address for each slot, each a symbol of the module.
-static LogicalResult verifyBinding(Operation *op, FlatSymbolRefAttr name, ArrayAttr at, SymbolTableCollection &symbols) {
+static LogicalResult verifyBinding(Operation *op, FlatSymbolRefAttr name,
+                                   ArrayAttr at,
+                                   SymbolTableCollection &symbols) {
   auto module = op->getParentOfType<ModuleOp>();
   auto task = dyn_cast_or_null<TaskOp>(symbols.lookupSymbolIn(module, name));
   if (!task)
-    return op->emitOpError() << "runs @" << name.getValue() << ", which is no harmony.task";
+    return op->emitOpError()
+           << "runs @" << name.getValue() << ", which is no harmony.task";
   if (at.size() != task.getSlots().size())
-    return op->emitOpError() << "binds " << at.size() << " places to @" << name.getValue() << ", which has "
-                             << task.getSlots().size() << " slots";
+    return op->emitOpError()
+           << "binds " << at.size() << " places to @" << name.getValue()
+           << ", which has " << task.getSlots().size() << " slots";
   for (Attribute attribute : at) {
     auto address = cast<AtAttr>(attribute);
     Operation *place = symbols.lookupSymbolIn(module, address.getPlace());
     if (!isa_and_nonnull<BufferOp, HomeOp, InputOp, ScalarOp>(place))
       return op->emitOpError() << "binds @" << address.getPlace().getValue()
-                               << ", which is no harmony.buffer, harmony.home, harmony.input or harmony.scalar";
+                               << ", which is no harmony.buffer, harmony.home, "
+                                  "harmony.input or harmony.scalar";
   }
   return success();
 }
@@ -291,16 +349,20 @@ LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
 
 LogicalResult WaitOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto program = (*this)->getParentOfType<ProgramOp>();
-  if (!program || !isa_and_nonnull<QueueOp>(symbols.lookupSymbolIn(program, getQueueAttr())))
-    return emitOpError() << "waits for @" << getQueue() << ", which is no queue of this program";
+  if (!program || !isa_and_nonnull<QueueOp>(
+                      symbols.lookupSymbolIn(program, getQueueAttr())))
+    return emitOpError() << "waits for @" << getQueue()
+                         << ", which is no queue of this program";
   return success();
 }
 
 LogicalResult ProgramOp::verify() {
-  bool queues = llvm::any_of(getBlock(), [](Operation &op) { return isa<QueueOp>(op); });
+  bool queues =
+      llvm::any_of(getBlock(), [](Operation &op) { return isa<QueueOp>(op); });
   for (Operation &op : getBlock()) {
     if (queues && !isa<QueueOp>(op))
-      return op.emitOpError() << "stands beside queues: in a program of queues every command is in one";
+      return op.emitOpError() << "stands beside queues: in a program of queues "
+                                 "every command is in one";
     if (isa<WaitOp, SignalOp, ForOp, ReleaseOp>(op))
       return op.emitOpError() << "stands outside of a queue";
   }
@@ -309,10 +371,13 @@ LogicalResult ProgramOp::verify() {
 
 LogicalResult PackOp::verify() {
   if (getTrips() < 1 || getMicrobatch() < 1)
-    return emitOpError() << "has " << getTrips() << " trips of " << getMicrobatch() << " samples, expected at least 1 of each";
+    return emitOpError() << "has " << getTrips() << " trips of "
+                         << getMicrobatch()
+                         << " samples, expected at least 1 of each";
   for (Operation &op : getBlock())
     if (!isa<RunOp>(op) && !getCopy(&op))
-      return op.emitOpError() << "stands in a pack, which holds runs and value transfers";
+      return op.emitOpError()
+             << "stands in a pack, which holds runs and value transfers";
   return success();
 }
 
@@ -322,8 +387,10 @@ LogicalResult QueueOp::verify() {
     int64_t expected = signals + 1, slope = 0;
     auto check = [&](SignalOp signal) -> LogicalResult {
       if (signal.getValue() != expected || signal.getSlope() != slope)
-        return signal.emitOpError() << "states value " << signal.getValue() << " slope " << signal.getSlope()
-                                    << ", expected " << expected << " slope " << slope;
+        return signal.emitOpError()
+               << "states value " << signal.getValue() << " slope "
+               << signal.getSlope() << ", expected " << expected << " slope "
+               << slope;
       return success();
     };
     if (auto signal = dyn_cast<SignalOp>(op)) {
@@ -343,6 +410,7 @@ LogicalResult QueueOp::verify() {
     }
   }
   if (signals != getPeriod())
-    return emitOpError() << "has period " << getPeriod() << ", but signals " << signals << " times";
+    return emitOpError() << "has period " << getPeriod() << ", but signals "
+                         << signals << " times";
   return success();
 }

@@ -30,7 +30,9 @@ namespace harmony::schedule {
 
 /// Alignment of every place, and of every variable within a home of several.
 inline constexpr int64_t kAlignment = 64;
-inline int64_t alignTo64(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+inline int64_t alignTo64(int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 /// What the four transfer ops have in common. Null for other ops.
 struct Copy {
@@ -42,8 +44,12 @@ struct Copy {
 
   explicit operator bool() const { return op; }
   /// The side that is a buffer, and the other one.
-  llvm::StringRef buffer() const { return (toDevice ? destination : source).getValue(); }
-  llvm::StringRef hostPlace() const { return (toDevice ? source : destination).getValue(); }
+  llvm::StringRef buffer() const {
+    return (toDevice ? destination : source).getValue();
+  }
+  llvm::StringRef hostPlace() const {
+    return (toDevice ? source : destination).getValue();
+  }
 };
 Copy getCopy(mlir::Operation *op);
 

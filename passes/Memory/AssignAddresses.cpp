@@ -11,16 +11,23 @@ using namespace mlir;
 using namespace harmony;
 using namespace harmony::schedule;
 
-LogicalResult harmony::assignAddresses(ModuleOp module, const planner::Plan *step, const planner::Plan *evaluate) {
+LogicalResult harmony::assignAddresses(ModuleOp module,
+                                       const planner::Plan *step,
+                                       const planner::Plan *evaluate) {
   for (auto buffer : module.getOps<BufferOp>()) {
-    const planner::Plan *plan = buffer.getProgram() == ProgramKind::evaluate ? evaluate : step;
-    int64_t id = buffer.getId(), count = plan ? static_cast<int64_t>(plan->buffers.size()) : 0;
+    const planner::Plan *plan =
+        buffer.getProgram() == ProgramKind::evaluate ? evaluate : step;
+    int64_t id = buffer.getId(),
+            count = plan ? static_cast<int64_t>(plan->buffers.size()) : 0;
     if (id < 0 || id >= count)
-      return buffer.emitOpError() << "is buffer " << id << " of the plan of program "
-                                  << stringifyProgramKind(buffer.getProgram()) << ", which has " << count;
+      return buffer.emitOpError()
+             << "is buffer " << id << " of the plan of program "
+             << stringifyProgramKind(buffer.getProgram()) << ", which has "
+             << count;
     if (buffer.getTotalBytes() > plan->buffers[id].bytes())
-      return buffer.emitOpError() << "takes " << buffer.getTotalBytes() << " bytes, but the plan has "
-                                  << plan->buffers[id].bytes();
+      return buffer.emitOpError()
+             << "takes " << buffer.getTotalBytes()
+             << " bytes, but the plan has " << plan->buffers[id].bytes();
     buffer.setOffset(plan->buffers[id].offset);
   }
   const planner::Plan *primary = step ? step : evaluate;
@@ -34,21 +41,26 @@ LogicalResult harmony::assignAddresses(ModuleOp module, const planner::Plan *ste
     }
     int64_t count = primary ? static_cast<int64_t>(primary->homes.size()) : 0;
     if (id >= count)
-      return home.emitOpError() << "is home " << id << " of a plan that has " << count;
+      return home.emitOpError()
+             << "is home " << id << " of a plan that has " << count;
     if (primary->homes[id].bytes() != home.getTotalBytes())
-      return home.emitOpError() << "takes " << home.getTotalBytes() << " bytes, but the plan has "
-                                << primary->homes[id].bytes();
+      return home.emitOpError()
+             << "takes " << home.getTotalBytes() << " bytes, but the plan has "
+             << primary->homes[id].bytes();
     home.setOffset(primary->homes[id].offset);
   }
   return success();
 }
 
-int64_t harmony::getPeakBytes(ModuleOp module, ProgramKind kind, int64_t device) {
+int64_t harmony::getPeakBytes(ModuleOp module, ProgramKind kind,
+                              int64_t device) {
   int64_t peak = 0;
-  ProgramKind owner = kind == ProgramKind::evaluate ? ProgramKind::evaluate : ProgramKind::step;
+  ProgramKind owner =
+      kind == ProgramKind::evaluate ? ProgramKind::evaluate : ProgramKind::step;
   for (auto buffer : module.getOps<BufferOp>())
     if (buffer.getProgram() == owner && buffer.getDevice() == device)
-      peak = std::max(peak, buffer.getOffset().value_or(0) + buffer.getTotalBytes());
+      peak = std::max(peak,
+                      buffer.getOffset().value_or(0) + buffer.getTotalBytes());
   return peak;
 }
 

@@ -15,13 +15,17 @@
 
 namespace harmony {
 
-/// Gives every buffer its plan's offset, and every home that of the step's plan (the evaluation's, where
-/// that is the only program); homes beside that plan follow in order behind its host bytes. A plan that is null has
-/// no program in the module.
-mlir::LogicalResult assignAddresses(mlir::ModuleOp module, const planner::Plan *step, const planner::Plan *evaluate);
+/// Gives every buffer its plan's offset, and every home that of the step's plan
+/// (the evaluation's, where that is the only program); homes beside that plan
+/// follow in order behind its host bytes. A plan that is null has no program in
+/// the module.
+mlir::LogicalResult assignAddresses(mlir::ModuleOp module,
+                                    const planner::Plan *step,
+                                    const planner::Plan *evaluate);
 
-/// Replays the queues of all programs with their addresses, nothing but queue order and waits ordering
-/// commands: load, two steps and store; two evaluations. Knows no plan. An error at the op concerned when
+/// Replays the queues of all programs with their addresses, nothing but queue
+/// order and waits ordering commands: load, two steps and store; two
+/// evaluations. Knows no plan. An error at the op concerned when
 ///  * a queue never gets past a wait,
 ///  * bytes lie outside of their arena,
 ///  * bytes are read that hold something else, another microbatch, or nothing,
@@ -30,7 +34,8 @@ mlir::LogicalResult assignAddresses(mlir::ModuleOp module, const planner::Plan *
 mlir::LogicalResult verifyMemory(mlir::ModuleOp module);
 
 /// Highest end of the buffers of a program on a device.
-int64_t getPeakBytes(mlir::ModuleOp module, schedule::ProgramKind kind, int64_t device);
+int64_t getPeakBytes(mlir::ModuleOp module, schedule::ProgramKind kind,
+                     int64_t device);
 /// End of the host store.
 int64_t getHostBytes(mlir::ModuleOp module);
 

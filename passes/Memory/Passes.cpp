@@ -20,24 +20,29 @@ using namespace harmony;
 
 namespace {
 
-struct AssignAddresses : harmony::impl::AssignAddressesPassBase<AssignAddresses> {
+struct AssignAddresses
+    : harmony::impl::AssignAddressesPassBase<AssignAddresses> {
   using AssignAddressesPassBase::AssignAddressesPassBase;
 
   void runOnOperation() override {
     std::optional<planner::Plan> step, evaluate;
-    if (failed(read("step", stepFile, step)) || failed(read("evaluate", evaluateFile, evaluate)) ||
-        failed(assignAddresses(getOperation(), step ? &*step : nullptr, evaluate ? &*evaluate : nullptr)))
+    if (failed(read("step", stepFile, step)) ||
+        failed(read("evaluate", evaluateFile, evaluate)) ||
+        failed(assignAddresses(getOperation(), step ? &*step : nullptr,
+                               evaluate ? &*evaluate : nullptr)))
       signalPassFailure();
   }
 
 private:
-  LogicalResult read(StringRef option, const std::string &file, std::optional<planner::Plan> &plan) {
+  LogicalResult read(StringRef option, const std::string &file,
+                     std::optional<planner::Plan> &plan) {
     if (file.empty())
       return success();
     std::string error;
     plan = readPlan(file, error);
     if (!plan)
-      return getOperation().emitError() << "option '" << option << "': " << error;
+      return getOperation().emitError()
+             << "option '" << option << "': " << error;
     return success();
   }
 };

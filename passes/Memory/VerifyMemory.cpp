@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Every command instance has a vector clock: how far each queue is known to be when it starts. Every
-// byte carries whose it is, the microbatch in which it was written, by whom, and who has read it since. An
-// access that conflicts with an earlier one must know of it; as then no two orders that the queues
+// Every command instance has a vector clock: how far each queue is known to be
+// when it starts. Every byte carries whose it is, the microbatch in which it
+// was written, by whom, and who has read it since. An access that conflicts
+// with an earlier one must know of it; as then no two orders that the queues
 // allow differ in what a read finds, one replay shows what all do.
 //
 //===----------------------------------------------------------------------===//
@@ -26,7 +27,8 @@ using namespace harmony::schedule;
 
 namespace {
 
-/// An instance of a command: the `sequence`-th of its queue, counted from 1 over all executions.
+/// An instance of a command: the `sequence`-th of its queue, counted from 1
+/// over all executions.
 struct Stamp {
   int queue = -1;
   int64_t sequence = 0;
@@ -47,10 +49,12 @@ struct Holding {
 /// One address space: segments begin at their key and end at the next one.
 class Space {
 public:
-  template <typename Visit> LogicalResult access(int64_t begin, int64_t end, Visit visit) {
+  template <typename Visit>
+  LogicalResult access(int64_t begin, int64_t end, Visit visit) {
     split(begin);
     split(end);
-    for (auto it = segments.find(begin); it != segments.end() && it->first < end; ++it)
+    for (auto it = segments.find(begin);
+         it != segments.end() && it->first < end; ++it)
       if (failed(visit(it->second)))
         return failure();
     return success();
@@ -80,9 +84,9 @@ struct SlotAccess {
 /// A queue of one program, flattened: loops as ranges of items.
 struct Item {
   Operation *op = nullptr;
-  int64_t trips = 1;  ///< > 0 at the first item of a loop
-  int last = -1;      ///< index of the loop's last item, or of itself
-  int first = -1;     ///< index of the loop's first item
+  int64_t trips = 1; ///< > 0 at the first item of a loop
+  int last = -1;     ///< index of the loop's last item, or of itself
+  int first = -1;    ///< index of the loop's first item
   bool looped = false;
 };
 
@@ -94,7 +98,8 @@ struct Queue {
   int64_t execution = 0, iteration = 0, timeline = 0, sequence = 0;
   size_t position = 0;
   Clock clock;
-  std::vector<Clock> signals; ///< the clock at each value of the timeline, from 1
+  std::vector<Clock>
+      signals; ///< the clock at each value of the timeline, from 1
 };
 
 class Replay {
@@ -106,7 +111,8 @@ public:
 
   LogicalResult run(ArrayRef<std::pair<ProgramOp, int>> programs) {
     for (auto [program, executions] : programs)
-      queueCount += static_cast<int>(llvm::range_size(program.getOps<QueueOp>()));
+      queueCount +=
+          static_cast<int>(llvm::range_size(program.getOps<QueueOp>()));
     placeVariables();
     Clock all(queueCount, 0);
     int base = 0;
@@ -126,19 +132,20 @@ private:
   SymbolTable symbols;
   DenseMap<int64_t, int64_t> capacities;
   int queueCount = 0;
-  std::vector<Queue> queues; ///< of the program under way
+  std::vector<Queue> queues;       ///< of the program under way
   std::map<int64_t, Space> spaces; ///< -1: the host store, else a device
   DenseMap<Operation *, std::vector<SlotAccess>> taskAccesses;
   // The instance under way.
   Queue *self = nullptr;
   Stamp stamp;
 
-  //===--- set-up ----------------------------------------------------------------===//
+  //===--- start ----------------------------------------------------------===//
 
   /// Variables are in the host store from the start.
   void placeVariables() {
     for (auto home : module.getOps<HomeOp>()) {
-      if (home.getVariables().empty() || !home.getOffset() || home.getTotalBytes() == 0)
+      if (home.getVariables().empty() || !home.getOffset() ||
+          home.getTotalBytes() == 0)
         continue;
       int64_t begin = *home.getOffset(), end = begin + home.getTotalBytes();
       (void)spaces[-1].access(begin, end, [&](Holding &holding) {
@@ -171,7 +178,7 @@ private:
     }
   }
 
-  //===--- execution -------------------------------------------------------------===//
+  //===--- execution -----------------------------------------------------===//
 
   LogicalResult execute(int executions) {
     while (true) {
@@ -209,7 +216,9 @@ private:
     int64_t execution = queue.execution - (wait.getPreviousStep() ? 1 : 0);
     if (execution < 0)
       return 0;
-    return std::max<int64_t>(0, execution * awaited.op.getPeriod() + wait.getValue() + (looped ? queue.iteration : 0) * wait.getSlope());
+    return std::max<int64_t>(
+        0, execution * awaited.op.getPeriod() + wait.getValue() +
+               (looped ? queue.iteration : 0) * wait.getSlope());
   }
 
   bool isReady(const Queue &queue) {
@@ -222,11 +231,13 @@ private:
       if (queue.execution >= executions || queue.items.empty())
         continue;
       auto wait = cast<WaitOp>(queue.items[queue.position].op);
-      InFlightDiagnostic diagnostic = wait.emitOpError()
-                                      << "of queue @" << queue.op.getSymName() << " is never satisfied: in iteration "
-                                      << queue.iteration << " of execution " << queue.execution << " it needs "
-                                      << getNeeded(wait, queue) << " of @" << wait.getQueue() << ", which stays at "
-                                      << find(wait.getQueue()).timeline;
+      InFlightDiagnostic diagnostic =
+          wait.emitOpError()
+          << "of queue @" << queue.op.getSymName()
+          << " is never satisfied: in iteration " << queue.iteration
+          << " of execution " << queue.execution << " it needs "
+          << getNeeded(wait, queue) << " of @" << wait.getQueue()
+          << ", which stays at " << find(wait.getQueue()).timeline;
       return diagnostic;
     }
     return failure();
@@ -240,7 +251,8 @@ private:
       Queue &awaited = find(wait.getQueue());
       if (int64_t needed = getNeeded(wait, queue))
         for (int q = 0; q < queueCount; ++q)
-          queue.clock[q] = std::max(queue.clock[q], awaited.signals[needed - 1][q]);
+          queue.clock[q] =
+              std::max(queue.clock[q], awaited.signals[needed - 1][q]);
     } else if (isa<SignalOp>(item.op)) {
       ++queue.timeline;
       queue.clock[queue.index] = queue.sequence;
@@ -270,7 +282,8 @@ private:
   LogicalResult perform(Operation *op, bool looped) {
     int64_t iteration = looped ? self->iteration : 0;
     if (Copy copy = getCopy(op)) {
-      if (failed(touch(copy.source, iteration, copy.step, 0, copy.bytes, false)))
+      if (failed(
+              touch(copy.source, iteration, copy.step, 0, copy.bytes, false)))
         return failure();
       return touch(copy.destination, iteration, copy.step, 0, copy.bytes, true);
     }
@@ -280,19 +293,23 @@ private:
       return performTask(update.getTaskAttr(), update.getAt(), iteration);
     if (auto zero = dyn_cast<ZeroOp>(op)) {
       auto buffer = symbols.lookup<BufferOp>(zero.getBuffer());
-      return buffer ? touch(zero.getBufferAttr(), 0, 0, 0, buffer.getBytes(), true)
-                    : op->emitOpError() << "zeroes @" << zero.getBuffer() << ", which is no harmony.buffer";
+      return buffer
+                 ? touch(zero.getBufferAttr(), 0, 0, 0, buffer.getBytes(), true)
+                 : op->emitOpError() << "zeroes @" << zero.getBuffer()
+                                     << ", which is no harmony.buffer";
     }
     if (auto release = dyn_cast<ReleaseOp>(op))
       return performRelease(release, looped, iteration);
     return op->emitOpError() << "is no command of a queue";
   }
 
-  LogicalResult performTask(FlatSymbolRefAttr name, ArrayAttr at, int64_t iteration) {
+  LogicalResult performTask(FlatSymbolRefAttr name, ArrayAttr at,
+                            int64_t iteration) {
     auto task = cast<TaskOp>(symbols.lookup(name.getAttr()));
     for (const SlotAccess &access : getTaskAccesses(task)) {
       auto address = cast<AtAttr>(at[access.slot]);
-      if (failed(touch(address.getPlace(), iteration, -1, address.getOffset() + access.begin,
+      if (failed(touch(address.getPlace(), iteration, -1,
+                       address.getOffset() + access.begin,
                        access.end - access.begin, access.write)))
         return failure();
     }
@@ -305,7 +322,8 @@ private:
     std::vector<SlotAccess> &accesses = entry->second;
     if (!inserted)
       return accesses;
-    std::vector<std::map<int64_t, int64_t>> written(task.getSlots().size()); // begin -> end, disjoint
+    std::vector<std::map<int64_t, int64_t>> written(
+        task.getSlots().size()); // begin -> end, disjoint
     auto read = [&](RefAttr ref) {
       int64_t begin = ref.getOffset(), end = begin + ref.getBytes();
       for (auto [from, to] : written[ref.getSlot()]) {
@@ -338,7 +356,8 @@ private:
       if (auto fill = dyn_cast<FillOp>(op))
         refs.push_back(fill.getRef());
       else
-        llvm::append_range(refs, op.getAttrOfType<ArrayAttr>("refs").getAsRange<RefAttr>());
+        llvm::append_range(
+            refs, op.getAttrOfType<ArrayAttr>("refs").getAsRange<RefAttr>());
       for (RefAttr ref : refs)
         if (ref.getAccess() != Access::Write)
           read(ref);
@@ -352,10 +371,13 @@ private:
     return accesses;
   }
 
-  LogicalResult performRelease(ReleaseOp release, bool looped, int64_t iteration) {
+  LogicalResult performRelease(ReleaseOp release, bool looped,
+                               int64_t iteration) {
     auto buffer = symbols.lookup<BufferOp>(release.getBuffer());
     if (!buffer || !buffer.getOffset())
-      return release.emitOpError() << "frees @" << release.getBuffer() << ", which is no harmony.buffer with an address";
+      return release.emitOpError()
+             << "frees @" << release.getBuffer()
+             << ", which is no harmony.buffer with an address";
     int64_t begin = *buffer.getOffset(), bytes = buffer.getTotalBytes();
     if (looped) {
       begin += iteration % buffer.getSlots() * buffer.getStride();
@@ -363,23 +385,31 @@ private:
     }
     if (bytes == 0)
       return success();
-    return write(buffer.getDevice(), begin, begin + bytes, {nullptr, -1, stamp, {}});
+    return write(buffer.getDevice(), begin, begin + bytes,
+                 {nullptr, -1, stamp, {}});
   }
 
-  //===--- accesses --------------------------------------------------------------===//
+  //===--- accesses ------------------------------------------------------===//
 
-  /// `step`: what the host's side of a copy advances by; -1 in tasks, whose homes have one block.
-  LogicalResult touch(FlatSymbolRefAttr name, int64_t iteration, int64_t step, int64_t offset, int64_t bytes, bool writes) {
+  /// `step`: what the host's side of a copy advances by; -1 in tasks, whose
+  /// homes have one block.
+  LogicalResult touch(FlatSymbolRefAttr name, int64_t iteration, int64_t step,
+                      int64_t offset, int64_t bytes, bool writes) {
     Operation *place = symbols.lookup(name.getAttr());
     if (bytes == 0 || isa_and_nonnull<InputOp, ScalarOp>(place))
-      return success(); // the data loader's and the runtime's, who fill them between executions
+      return success(); // the data loader's and the runtime's, who fill them
+                        // between executions
     auto buffer = dyn_cast_or_null<BufferOp>(place);
     auto home = dyn_cast_or_null<HomeOp>(place);
     if (!buffer && !home)
-      return stamp.op->emitOpError() << "uses @" << name.getValue() << ", which is no place";
-    std::optional<int64_t> base = buffer ? buffer.getOffset() : home.getOffset();
+      return stamp.op->emitOpError()
+             << "uses @" << name.getValue() << ", which is no place";
+    std::optional<int64_t> base =
+        buffer ? buffer.getOffset() : home.getOffset();
     if (!base)
-      return stamp.op->emitOpError() << "uses @" << name.getValue() << ", which has no address: assign addresses first";
+      return stamp.op->emitOpError()
+             << "uses @" << name.getValue()
+             << ", which has no address: assign addresses first";
     int64_t block = buffer ? buffer.getBytes() : home.getTotalBytes();
     int64_t begin = *base + offset;
     if (buffer)
@@ -388,63 +418,81 @@ private:
       begin += iteration * step;
     int64_t limit = buffer ? block : block - (step > 0 ? iteration * step : 0);
     if (offset + bytes > limit)
-      return stamp.op->emitOpError() << "touches " << bytes << " bytes at " << offset << " of @" << name.getValue() << ", which has "
-                                     << limit;
+      return stamp.op->emitOpError()
+             << "touches " << bytes << " bytes at " << offset << " of @"
+             << name.getValue() << ", which has " << limit;
     int64_t space = buffer ? buffer.getDevice() : -1;
     if (buffer && failed(checkArena(buffer, begin, begin + bytes)))
       return failure();
-    bool perMicrobatch = buffer ? isPerMicrobatch(buffer.getContent()) : isPerMicrobatch(home.getContent());
+    bool perMicrobatch = buffer ? isPerMicrobatch(buffer.getContent())
+                                : isPerMicrobatch(home.getContent());
     Holding holding{place, perMicrobatch ? iteration : -1, stamp, {}};
-    return writes ? write(space, begin, begin + bytes, holding) : read(space, begin, begin + bytes, holding);
+    return writes ? write(space, begin, begin + bytes, holding)
+                  : read(space, begin, begin + bytes, holding);
   }
 
   static bool isPerMicrobatch(Content content) {
-    return content == Content::value || content == Content::value_gradient || content == Content::recomputed_value ||
-           content == Content::saved || content == Content::workspace;
+    return content == Content::value || content == Content::value_gradient ||
+           content == Content::recomputed_value || content == Content::saved ||
+           content == Content::workspace;
   }
 
   LogicalResult checkArena(BufferOp buffer, int64_t begin, int64_t end) {
     auto capacity = capacities.find(buffer.getDevice());
     if (capacity == capacities.end())
-      return buffer.emitOpError() << "lies on device " << buffer.getDevice() << ", which no harmony.device declares";
+      return buffer.emitOpError() << "lies on device " << buffer.getDevice()
+                                  << ", which no harmony.device declares";
     if (begin < 0 || end > capacity->second)
-      return stamp.op->emitOpError() << "touches bytes [" << begin << ", " << end << ") of device " << buffer.getDevice()
-                                     << " (@" << buffer.getSymName() << "), whose arena has " << capacity->second;
+      return stamp.op->emitOpError()
+             << "touches bytes [" << begin << ", " << end << ") of device "
+             << buffer.getDevice() << " (@" << buffer.getSymName()
+             << "), whose arena has " << capacity->second;
     return success();
   }
 
   /// Whether an earlier instance is over when this one starts.
   bool knows(const Stamp &earlier) const {
-    return earlier.queue < 0 || earlier.queue == stamp.queue || self->clock[earlier.queue] >= earlier.sequence;
+    return earlier.queue < 0 || earlier.queue == stamp.queue ||
+           self->clock[earlier.queue] >= earlier.sequence;
   }
 
   static std::string nameOf(Operation *place) {
     return ("@" + SymbolTable::getSymbolName(place).getValue()).str();
   }
   std::string when() const {
-    return " in iteration " + std::to_string(self->iteration) + " of execution " + std::to_string(self->execution);
+    return " in iteration " + std::to_string(self->iteration) +
+           " of execution " + std::to_string(self->execution);
   }
 
-  LogicalResult read(int64_t space, int64_t begin, int64_t end, const Holding &wanted) {
-    return spaces[space].access(begin, end, [&](Holding &holding) -> LogicalResult {
-      if (holding.place != wanted.place) {
-        InFlightDiagnostic diagnostic = stamp.op->emitOpError() << "reads " << nameOf(wanted.place) << when() << ", where ";
-        if (!holding.place)
-          diagnostic << "nothing has been written";
-        else
-          diagnostic << nameOf(holding.place) << " lies";
-        if (holding.writer.op)
-          diagnostic.attachNote(holding.writer.op->getLoc()) << "the last to have written these bytes";
-        return diagnostic;
-      }
-      if (holding.iteration != wanted.iteration)
-        return stamp.op->emitOpError() << "reads microbatch " << wanted.iteration << " of " << nameOf(wanted.place)
-                                       << ", where microbatch " << holding.iteration << " lies";
-      if (!knows(holding.writer))
-        return conflict("reads " + nameOf(wanted.place) + when() + ", but nothing orders it after the write", holding.writer);
-      addReader(holding);
-      return success();
-    });
+  LogicalResult read(int64_t space, int64_t begin, int64_t end,
+                     const Holding &wanted) {
+    return spaces[space].access(
+        begin, end, [&](Holding &holding) -> LogicalResult {
+          if (holding.place != wanted.place) {
+            InFlightDiagnostic diagnostic = stamp.op->emitOpError()
+                                            << "reads " << nameOf(wanted.place)
+                                            << when() << ", where ";
+            if (!holding.place)
+              diagnostic << "nothing has been written";
+            else
+              diagnostic << nameOf(holding.place) << " lies";
+            if (holding.writer.op)
+              diagnostic.attachNote(holding.writer.op->getLoc())
+                  << "the last to have written these bytes";
+            return diagnostic;
+          }
+          if (holding.iteration != wanted.iteration)
+            return stamp.op->emitOpError()
+                   << "reads microbatch " << wanted.iteration << " of "
+                   << nameOf(wanted.place) << ", where microbatch "
+                   << holding.iteration << " lies";
+          if (!knows(holding.writer))
+            return conflict("reads " + nameOf(wanted.place) + when() +
+                                ", but nothing orders it after the write",
+                            holding.writer);
+          addReader(holding);
+          return success();
+        });
   }
 
   void addReader(Holding &holding) {
@@ -456,18 +504,29 @@ private:
     holding.readers.push_back(stamp);
   }
 
-  LogicalResult write(int64_t space, int64_t begin, int64_t end, const Holding &written) {
-    std::string what = written.place ? "writes " + nameOf(written.place) : "frees bytes";
-    LogicalResult result = spaces[space].access(begin, end, [&](Holding &holding) -> LogicalResult {
-      std::string over = holding.place && holding.place != written.place ? " over " + nameOf(holding.place) : "";
-      if (!knows(holding.writer))
-        return conflict(what + over + when() + ", but nothing orders it after an earlier write", holding.writer);
-      for (const Stamp &reader : holding.readers)
-        if (!knows(reader))
-          return conflict(what + over + when() + ", but nothing orders it after an earlier read", reader);
-      holding = written;
-      return success();
-    });
+  LogicalResult write(int64_t space, int64_t begin, int64_t end,
+                      const Holding &written) {
+    std::string what =
+        written.place ? "writes " + nameOf(written.place) : "frees bytes";
+    LogicalResult result = spaces[space].access(
+        begin, end, [&](Holding &holding) -> LogicalResult {
+          std::string over = holding.place && holding.place != written.place
+                                 ? " over " + nameOf(holding.place)
+                                 : "";
+          if (!knows(holding.writer))
+            return conflict(
+                what + over + when() +
+                    ", but nothing orders it after an earlier write",
+                holding.writer);
+          for (const Stamp &reader : holding.readers)
+            if (!knows(reader))
+              return conflict(
+                  what + over + when() +
+                      ", but nothing orders it after an earlier read",
+                  reader);
+          holding = written;
+          return success();
+        });
     if (succeeded(result))
       spaces[space].merge(begin, end);
     return result;
@@ -475,8 +534,9 @@ private:
 
   LogicalResult conflict(const std::string &message, const Stamp &other) {
     InFlightDiagnostic diagnostic = stamp.op->emitOpError() << message;
-    diagnostic.attachNote(other.op->getLoc()) << "which is '" << other.op->getName().getStringRef() << "' of event "
-                                              << getEvent(other.op);
+    diagnostic.attachNote(other.op->getLoc())
+        << "which is '" << other.op->getName().getStringRef() << "' of event "
+        << getEvent(other.op);
     return diagnostic;
   }
 };

@@ -14,11 +14,16 @@ using namespace mlir;
 using namespace harmony;
 using namespace harmony::schedule;
 
-bool harmony::isWork(Operation *op) { return isa<PackOp, UpdateOp, ZeroOp, RunOp>(op); }
+bool harmony::isWork(Operation *op) {
+  return isa<PackOp, UpdateOp, ZeroOp, RunOp>(op);
+}
 
-/// Whether a task reads, and whether it writes, each of its slots, in that order of precedence.
-static void addTaskUses(TaskOp task, ArrayAttr at, Places &places, llvm::MapVector<StringRef, BufferUse> &uses) {
-  SmallVector<std::pair<bool, bool>> slots(task.getSlots().size()); // readFirst, written
+/// Whether a task reads, and whether it writes, each of its slots, in that
+/// order of precedence.
+static void addTaskUses(TaskOp task, ArrayAttr at, Places &places,
+                        llvm::MapVector<StringRef, BufferUse> &uses) {
+  SmallVector<std::pair<bool, bool>> slots(
+      task.getSlots().size()); // readFirst, written
   for (Operation &op : task.getBlock()) {
     SmallVector<RefAttr> refs;
     if (auto fill = dyn_cast<FillOp>(op))
@@ -39,7 +44,8 @@ static void addTaskUses(TaskOp task, ArrayAttr at, Places &places, llvm::MapVect
     BufferOp buffer = places.buffer(name);
     if (!buffer)
       continue;
-    BufferUse &use = uses.insert({name, BufferUse{buffer, false, false}}).first->second;
+    BufferUse &use =
+        uses.insert({name, BufferUse{buffer, false, false}}).first->second;
     use.readFirst |= slot.first && !use.written;
     use.written |= slot.second;
   }
@@ -69,7 +75,8 @@ namespace {
 class Inserter {
 public:
   explicit Inserter(ProgramOp program)
-      : program(program), module(program->getParentOfType<ModuleOp>()), places(module), builder(program.getContext()) {
+      : program(program), module(program->getParentOfType<ModuleOp>()),
+        places(module), builder(program.getContext()) {
     for (auto output : module.getOps<OutputOp>())
       outputs.insert(output.getHome());
   }
@@ -89,7 +96,7 @@ private:
   ModuleOp module;
   Places places;
   OpBuilder builder;
-  llvm::StringSet<> outputs; ///< homes of results
+  llvm::StringSet<> outputs;                   ///< homes of results
   llvm::StringMap<std::string> temporaryHomes; ///< of (content, object, use)
 
   void insertAround(Operation *op, const BufferUse &use) {
@@ -133,7 +140,8 @@ private:
   }
 
   bool isValue(BufferOp buffer) {
-    return buffer.getContent() == Content::value || buffer.getContent() == Content::value_gradient;
+    return buffer.getContent() == Content::value ||
+           buffer.getContent() == Content::value_gradient;
   }
   bool isInput(BufferOp buffer) {
     auto home = buffer.getHomeAttr();
@@ -144,18 +152,24 @@ private:
     return home && outputs.contains(home.getValue());
   }
 
-  /// The host's place of a buffer. One that the plan never swaps gets a temporary home.
+  /// The host's place of a buffer. One that the plan never swaps gets a
+  /// temporary home.
   std::string getHome(BufferOp buffer, int64_t slots) {
     if (auto home = buffer.getHomeAttr())
       return home.getValue().str();
-    std::string key = (stringifyContent(buffer.getContent()) + "." + Twine(buffer.getObject()) + "." + Twine(buffer.getUse())).str();
+    std::string key = (stringifyContent(buffer.getContent()) + "." +
+                       Twine(buffer.getObject()) + "." + Twine(buffer.getUse()))
+                          .str();
     std::string &name = temporaryHomes[key];
     if (name.empty()) {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPoint(program);
-      name = ("host.temporary." + stringifyProgramKind(program.getKind()) + "." + key).str();
-      HomeOp::create(builder, buffer.getLoc(), name, buffer.getContent(), buffer.getBytes(), slots,
-                     builder.getArrayAttr({}), -1, true, IntegerAttr());
+      name = ("host.temporary." + stringifyProgramKind(program.getKind()) +
+              "." + key)
+                 .str();
+      HomeOp::create(builder, buffer.getLoc(), name, buffer.getContent(),
+                     buffer.getBytes(), slots, builder.getArrayAttr({}), -1,
+                     true, IntegerAttr());
     }
     return name;
   }
@@ -171,35 +185,44 @@ private:
 
   void addIn(Operation *op, BufferOp buffer) {
     auto pack = dyn_cast<PackOp>(op);
-    std::string home = getHome(buffer, pack && isValue(buffer) ? pack.getTrips() : 1);
+    std::string home =
+        getHome(buffer, pack && isValue(buffer) ? pack.getTrips() : 1);
     if (isValue(buffer) && pack)
       builder.setInsertionPoint(&firstRun(pack));
     else
       builder.setInsertionPoint(op);
-    int64_t bytes = buffer.getBytes(), step = getStep(buffer, home, pack, bytes);
+    int64_t bytes = buffer.getBytes(),
+            step = getStep(buffer, home, pack, bytes);
     if (buffer.getContent() == Content::scalar || isInput(buffer))
-      LoadInputOp::create(builder, buffer.getLoc(), home, buffer.getSymName(), bytes, step, buffer.getDevice(), -1);
+      LoadInputOp::create(builder, buffer.getLoc(), home, buffer.getSymName(),
+                          bytes, step, buffer.getDevice(), -1);
     else
-      SwapInOp::create(builder, buffer.getLoc(), home, buffer.getSymName(), bytes, step, buffer.getDevice(), -1);
+      SwapInOp::create(builder, buffer.getLoc(), home, buffer.getSymName(),
+                       bytes, step, buffer.getDevice(), -1);
   }
 
   void addOut(Operation *op, BufferOp buffer) {
     auto pack = dyn_cast<PackOp>(op);
-    std::string home = getHome(buffer, pack && isValue(buffer) ? pack.getTrips() : 1);
+    std::string home =
+        getHome(buffer, pack && isValue(buffer) ? pack.getTrips() : 1);
     if (isValue(buffer) && pack) {
       builder.setInsertionPointToEnd(&pack.getBlock());
     } else {
       // After what already follows this op, so that the order is the buffers'.
       Operation *last = op;
-      while (last->getNextNode() && getCopy(last->getNextNode()) && !getCopy(last->getNextNode()).toDevice)
+      while (last->getNextNode() && getCopy(last->getNextNode()) &&
+             !getCopy(last->getNextNode()).toDevice)
         last = last->getNextNode();
       builder.setInsertionPointAfter(last);
     }
-    int64_t bytes = buffer.getBytes(), step = getStep(buffer, home, pack, bytes);
+    int64_t bytes = buffer.getBytes(),
+            step = getStep(buffer, home, pack, bytes);
     if (buffer.getContent() == Content::scalar || isOutput(buffer))
-      StoreOutputOp::create(builder, buffer.getLoc(), buffer.getSymName(), home, bytes, step, buffer.getDevice(), -1);
+      StoreOutputOp::create(builder, buffer.getLoc(), buffer.getSymName(), home,
+                            bytes, step, buffer.getDevice(), -1);
     else
-      SwapOutOp::create(builder, buffer.getLoc(), buffer.getSymName(), home, bytes, step, buffer.getDevice(), -1);
+      SwapOutOp::create(builder, buffer.getLoc(), buffer.getSymName(), home,
+                        bytes, step, buffer.getDevice(), -1);
   }
 
   Operation &firstRun(PackOp pack) {
@@ -213,7 +236,8 @@ private:
 } // namespace
 
 LogicalResult harmony::insertSwaps(ProgramOp program) {
-  if (program.getKind() == ProgramKind::load || program.getKind() == ProgramKind::store)
+  if (program.getKind() == ProgramKind::load ||
+      program.getKind() == ProgramKind::store)
     return success(); // nothing but transfers
   Inserter(program).run();
   return success();

@@ -31,12 +31,19 @@ struct Planned {
   planner::Problem problem;
 };
 
-FailureOr<Planned> readPlanned(ModuleOp module, const std::string &planFile, const std::string &problemFile,
+FailureOr<Planned> readPlanned(ModuleOp module, const std::string &planFile,
+                               const std::string &problemFile,
                                const std::string &programName) {
   Planned planned;
-  planned.program = module.lookupSymbol<ProgramOp>(programName);
-  if (!planned.program)
-    return module.emitError() << "has no harmony.program @" << programName << ", which option 'program' names";
+  std::optional<ProgramKind> kind = symbolizeProgramKind(programName);
+  for (auto program : module.getOps<ProgramOp>())
+    if (program.getKind() == kind)
+      planned.program = program;
+  if (!planned.program ||
+      (kind != ProgramKind::step && kind != ProgramKind::evaluate))
+    return module.emitError()
+           << "option 'program': the module has no program of kind '"
+           << programName << "'; accepted are step and evaluate";
   std::string error;
   std::optional<planner::Plan> plan = readPlan(planFile, error);
   if (!plan)
@@ -45,7 +52,9 @@ FailureOr<Planned> readPlanned(ModuleOp module, const std::string &planFile, con
   if (!problem)
     return module.emitError() << "option 'problem': " << error;
   if (!fits(*plan, *problem, error))
-    return module.emitError() << "option 'plan': " << planFile << " does not fit " << problemFile << ": " << error;
+    return module.emitError()
+           << "option 'plan': " << planFile << " does not fit " << problemFile
+           << ": " << error;
   planned.plan = std::move(*plan);
   planned.problem = std::move(*problem);
   return planned;
@@ -62,8 +71,10 @@ struct InsertSwaps : harmony::impl::InsertSwapsPassBase<InsertSwaps> {
 struct ElideSwaps : harmony::impl::ElideSwapsPassBase<ElideSwaps> {
   using ElideSwapsPassBase::ElideSwapsPassBase;
   void runOnOperation() override {
-    FailureOr<Planned> planned = readPlanned(getOperation(), planFile, problemFile, programName);
-    if (failed(planned) || failed(elideSwaps(planned->program, planned->plan, planned->problem)))
+    FailureOr<Planned> planned =
+        readPlanned(getOperation(), planFile, problemFile, programName);
+    if (failed(planned) ||
+        failed(elideSwaps(planned->program, planned->plan, planned->problem)))
       signalPassFailure();
   }
 };
@@ -71,7 +82,8 @@ struct ElideSwaps : harmony::impl::ElideSwapsPassBase<ElideSwaps> {
 struct HoistSwaps : harmony::impl::HoistSwapsPassBase<HoistSwaps> {
   using HoistSwapsPassBase::HoistSwapsPassBase;
   void runOnOperation() override {
-    FailureOr<Planned> planned = readPlanned(getOperation(), planFile, problemFile, programName);
+    FailureOr<Planned> planned =
+        readPlanned(getOperation(), planFile, problemFile, programName);
     if (failed(planned) || failed(hoistSwaps(planned->program, planned->plan)))
       signalPassFailure();
   }
@@ -80,8 +92,10 @@ struct HoistSwaps : harmony::impl::HoistSwapsPassBase<HoistSwaps> {
 struct VerifySwaps : harmony::impl::VerifySwapsPassBase<VerifySwaps> {
   using VerifySwapsPassBase::VerifySwapsPassBase;
   void runOnOperation() override {
-    FailureOr<Planned> planned = readPlanned(getOperation(), planFile, problemFile, programName);
-    if (failed(planned) || failed(verifySwaps(planned->program, planned->plan, planned->problem)))
+    FailureOr<Planned> planned =
+        readPlanned(getOperation(), planFile, problemFile, programName);
+    if (failed(planned) ||
+        failed(verifySwaps(planned->program, planned->plan, planned->problem)))
       signalPassFailure();
   }
 };
@@ -89,10 +103,12 @@ struct VerifySwaps : harmony::impl::VerifySwapsPassBase<VerifySwaps> {
 struct ScheduleQueues : harmony::impl::ScheduleQueuesPassBase<ScheduleQueues> {
   using ScheduleQueuesPassBase::ScheduleQueuesPassBase;
   void runOnOperation() override {
-    FailureOr<Planned> planned = readPlanned(getOperation(), planFile, problemFile, programName);
+    FailureOr<Planned> planned =
+        readPlanned(getOperation(), planFile, problemFile, programName);
     if (failed(planned))
       return signalPassFailure();
-    for (ProgramOp program : getPrograms(getOperation(), planned->program.getKind()))
+    for (ProgramOp program :
+         getPrograms(getOperation(), planned->program.getKind()))
       if (failed(scheduleQueues(program, planned->plan)))
         return signalPassFailure();
   }

@@ -36,20 +36,30 @@ static auto read(const std::string &file, std::string &error, Convert convert)
   }
 }
 
-std::optional<planner::Plan> readPlan(const std::string &file, std::string &error) {
-  return read(file, error, [&](const nlohmann::json &json) { return planner::planFromJson(json, file); });
+std::optional<planner::Plan> readPlan(const std::string &file,
+                                      std::string &error) {
+  return read(file, error, [&](const nlohmann::json &json) {
+    return planner::planFromJson(json, file);
+  });
 }
 
-std::optional<planner::Problem> readProblem(const std::string &file, std::string &error) {
-  return read(file, error, [&](const nlohmann::json &json) { return planner::problemFromJson(json, file); });
+std::optional<planner::Problem> readProblem(const std::string &file,
+                                            std::string &error) {
+  return read(file, error, [&](const nlohmann::json &json) {
+    return planner::problemFromJson(json, file);
+  });
 }
 
-bool fits(const planner::Plan &plan, const planner::Problem &problem, std::string &error) {
+bool fits(const planner::Plan &plan, const planner::Problem &problem,
+          std::string &error) {
   int devices = 1;
   for (const planner::Queue &queue : plan.queues)
     devices = std::max(devices, queue.device + 1);
   planner::Report report(1);
-  planner::checkStructure(plan, problem, planner::Machine::uniform("any", devices, int64_t(1) << 62, 1, 0), report);
+  planner::checkStructure(
+      plan, problem,
+      planner::Machine::uniform("any", devices, int64_t(1) << 62, 1, 0),
+      report);
   if (!report.violations().empty())
     error = report.violations().front().message;
   return report.violations().empty();

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// For passes that run alone. The border between the planner, which throws, and passes, which
-// are compiled without exceptions.
+// For passes that run alone. The border between the planner, which throws, and
+// passes, which are compiled without exceptions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,13 +20,17 @@
 
 namespace harmony {
 
-/// Read a "harmony.plan" or "harmony.profile" file; without a value `error` says why.
-std::optional<planner::Plan> readPlan(const std::string &file, std::string &error);
-std::optional<planner::Problem> readProblem(const std::string &file, std::string &error);
+/// Read a "harmony.plan" or "harmony.profile" file; without a value `error`
+/// says why.
+std::optional<planner::Plan> readPlan(const std::string &file,
+                                      std::string &error);
+std::optional<planner::Problem> readProblem(const std::string &file,
+                                            std::string &error);
 
-/// Whether the plan's numbers mean something in the problem: otherwise `error` says which do not. What the
-/// plan does is not judged.
-bool fits(const planner::Plan &plan, const planner::Problem &problem, std::string &error);
+/// Whether the plan's numbers mean something in the problem: otherwise `error`
+/// says which do not. What the plan does is not judged.
+bool fits(const planner::Plan &plan, const planner::Problem &problem,
+          std::string &error);
 
 } // namespace harmony
 

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The steps from tasks and a plan to programs of queues, in order. Each is a pass of
-// Passes.td as well. All of them report errors at the op concerned and change nothing
-// that they do not name. The plan is the one the program was built from.
+// The steps from tasks and a plan to programs of queues, in order. Each is a
+// pass of Passes.td as well. All of them report errors at the op concerned and
+// change nothing that they do not name. The plan is the one the program was
+// built from.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,36 +27,48 @@ namespace harmony {
 void addDevices(mlir::ModuleOp module, const planner::Machine &machine);
 
 /// Adds the places and the program of `kind` (step or evaluate) in issue order,
-/// without any transfer: packs, updates, zeroing, prologue. The module holds the tasks that
-/// Model.h names, the model's nn.variable and nn.step_scalars ops and @main (with @evaluate, where
-/// that is built), for inputs and outputs. With the step come the programs load and store; what an
-/// evaluation plan keeps on the device is loaded at the start of each execution. The step is
+/// without any transfer: packs, updates, zeroing, prologue. The module holds
+/// the tasks that Model.h names, the model's nn.variable and nn.step_scalars
+/// ops and @main (with @evaluate, where that is built), for inputs and outputs.
+/// With the step come the programs load and store; what an evaluation plan
+/// keeps on the device is loaded at the start of each execution. The step is
 /// built before the evaluation, which shares the homes of its variables.
-mlir::LogicalResult buildProgram(mlir::ModuleOp module, const Model &model, const planner::Plan &plan,
+mlir::LogicalResult buildProgram(mlir::ModuleOp module, const Model &model,
+                                 const planner::Plan &plan,
                                  schedule::ProgramKind kind);
 
-/// Correct first: every tensor, stash and gradient is brought in before each pack and update
-/// that touches it, and taken out after it.
+/// Correct first: every tensor, stash and gradient is brought in before each
+/// pack and update that touches it, and taken out after it.
 mlir::LogicalResult insertSwaps(schedule::ProgramOp program);
 
-/// Removes exactly the transfers that planner::requiredTransfers does not list, and numbers the
-/// rest with the plan's events.
-mlir::LogicalResult elideSwaps(schedule::ProgramOp program, const planner::Plan &plan, const planner::Problem &problem);
+/// Removes exactly the transfers that planner::requiredTransfers does not list,
+/// and numbers the rest with the plan's events.
+mlir::LogicalResult elideSwaps(schedule::ProgramOp program,
+                               const planner::Plan &plan,
+                               const planner::Problem &problem);
 
-/// Moves each transfer to its place in the plan's issue order: prefetch and delayed stores.
-mlir::LogicalResult hoistSwaps(schedule::ProgramOp program, const planner::Plan &plan);
+/// Moves each transfer to its place in the plan's issue order: prefetch and
+/// delayed stores.
+mlir::LogicalResult hoistSwaps(schedule::ProgramOp program,
+                               const planner::Plan &plan);
 
 /// The transfers of the program are the plan's list, in the plan's order.
-mlir::LogicalResult verifySwaps(schedule::ProgramOp program, const planner::Plan &plan, const planner::Problem &problem);
+mlir::LogicalResult verifySwaps(schedule::ProgramOp program,
+                                const planner::Plan &plan,
+                                const planner::Problem &problem);
 
-/// Splits the sequence into the plan's queues, with the plan's waits as timeline values.
-mlir::LogicalResult scheduleQueues(schedule::ProgramOp program, const planner::Plan &plan);
+/// Splits the sequence into the plan's queues, with the plan's waits as
+/// timeline values.
+mlir::LogicalResult scheduleQueues(schedule::ProgramOp program,
+                                   const planner::Plan &plan);
 
 /// The programs of a kind: step has load and store beside it.
-llvm::SmallVector<schedule::ProgramOp> getPrograms(mlir::ModuleOp module, schedule::ProgramKind kind);
+llvm::SmallVector<schedule::ProgramOp> getPrograms(mlir::ModuleOp module,
+                                                   schedule::ProgramKind kind);
 
 /// All of the above for one plan.
-mlir::LogicalResult schedulePlan(mlir::ModuleOp module, const Model &model, const planner::Plan &plan,
+mlir::LogicalResult schedulePlan(mlir::ModuleOp module, const Model &model,
+                                 const planner::Plan &plan,
                                  schedule::ProgramKind kind);
 
 } // namespace harmony

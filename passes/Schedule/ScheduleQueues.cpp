@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Every event of the plan signals its queue once an iteration. The loops of one pack that are
-// on one queue become one loop, so that they advance together. A buffer is released on the
-// queue of its last event, where all else that touches its bytes is ordered with that event.
+// Every event of the plan signals its queue once an iteration. The loops of one
+// pack that are on one queue become one loop, so that they advance together. A
+// buffer is released on the queue of its last event, where all else that
+// touches its bytes is ordered with that event.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +29,8 @@ namespace {
 struct Step {
   int64_t event = 0;
   SmallVector<Operation *> ops;
-  SmallVector<BufferOp> releases, releasesAfter; ///< in each iteration, after the loop
+  SmallVector<BufferOp> releases,
+      releasesAfter; ///< in each iteration, after the loop
 };
 
 /// Consecutive steps of one queue: a loop when they belong to a pack.
@@ -38,7 +40,9 @@ struct Group {
   int64_t base = 0; ///< signals before it
   int64_t trips = 1;
   bool tail = false; ///< a signal follows the loop
-  int64_t count() const { return static_cast<int64_t>(steps.size()) * trips + tail; }
+  int64_t count() const {
+    return static_cast<int64_t>(steps.size()) * trips + tail;
+  }
 };
 
 struct Queue {
@@ -57,10 +61,13 @@ struct Position {
 class Scheduler {
 public:
   Scheduler(ProgramOp program, const planner::Plan &plan)
-      : program(program), plan(plan), places(program->getParentOfType<ModuleOp>()), builder(program.getContext()) {
+      : program(program), plan(plan),
+        places(program->getParentOfType<ModuleOp>()),
+        builder(program.getContext()) {
     module = program->getParentOfType<ModuleOp>();
     planEvents = static_cast<int64_t>(plan.events.size());
-    resident = program.getKind() == ProgramKind::load || program.getKind() == ProgramKind::store;
+    resident = program.getKind() == ProgramKind::load ||
+               program.getKind() == ProgramKind::store;
   }
 
   LogicalResult run() {
@@ -86,28 +93,36 @@ private:
   Places places;
   OpBuilder builder;
   int64_t planEvents = 0;
-  bool resident = false; ///< load or store: the plan's events are not this program's
+  bool resident =
+      false; ///< load or store: the plan's events are not this program's
   std::vector<Queue> queues;
   std::map<int64_t, Position> positions; ///< by event
 
   bool isEvaluation() { return program.getKind() == ProgramKind::evaluate; }
-  bool owns(BufferOp buffer) { return (buffer.getProgram() == ProgramKind::evaluate) == isEvaluation(); }
+  bool owns(BufferOp buffer) {
+    return (buffer.getProgram() == ProgramKind::evaluate) == isEvaluation();
+  }
 
   LogicalResult checkBuffers() {
     int64_t count = plan.buffers.size();
     for (auto buffer : module.getOps<BufferOp>())
       if (owns(buffer) && (buffer.getId() < 0 || buffer.getId() >= count))
-        return buffer.emitOpError() << "is buffer " << buffer.getId() << " of a plan that has " << count;
+        return buffer.emitOpError() << "is buffer " << buffer.getId()
+                                    << " of a plan that has " << count;
     return success();
   }
 
-  //===--- queues ----------------------------------------------------------------===//
+  //===--- queues --------------------------------------------------------===//
 
   void makeQueues() {
     for (const planner::Queue &queue : plan.queues) {
-      static const QueueKind kinds[] = {QueueKind::compute, QueueKind::in, QueueKind::out, QueueKind::host};
+      static const QueueKind kinds[] = {QueueKind::compute, QueueKind::in,
+                                        QueueKind::out, QueueKind::host};
       QueueKind kind = kinds[static_cast<int>(queue.kind)];
-      std::string name = queue.device < 0 ? "host" : "d" + std::to_string(queue.device) + "." + stringifyQueueKind(kind).str();
+      std::string name = queue.device < 0
+                             ? "host"
+                             : "d" + std::to_string(queue.device) + "." +
+                                   stringifyQueueKind(kind).str();
       if (queue.lane > 0)
         name += ".lane" + std::to_string(queue.lane);
       queues.push_back({name, kind, queue.device, {}, 0});
@@ -118,7 +133,9 @@ private:
     for (auto [index, queue] : llvm::enumerate(queues))
       if (queue.kind == kind && queue.device == device)
         return index;
-    std::string name = device < 0 ? "host" : "d" + std::to_string(device) + "." + stringifyQueueKind(kind).str();
+    std::string name = device < 0 ? "host"
+                                  : "d" + std::to_string(device) + "." +
+                                        stringifyQueueKind(kind).str();
     queues.push_back({name, kind, device, {}, 0});
     return queues.size() - 1;
   }
@@ -128,15 +145,18 @@ private:
     if (!resident && event >= 0 && event < planEvents)
       return plan.events[event].queue;
     if (event < 0)
-      return op->emitOpError() << "has no event of the plan: swaps have to be elided first";
+      return op->emitOpError()
+             << "has no event of the plan: swaps have to be elided first";
     if (!resident && !isEvaluation())
-      return op->emitOpError() << "is of event " << event << " of a plan that has " << planEvents;
+      return op->emitOpError()
+             << "is of event " << event << " of a plan that has " << planEvents;
     if (Copy copy = getCopy(op))
-      return findQueue(copy.toDevice ? QueueKind::in : QueueKind::out, copy.device);
+      return findQueue(copy.toDevice ? QueueKind::in : QueueKind::out,
+                       copy.device);
     return findQueue(QueueKind::host, -1); // the prologue of an evaluation
   }
 
-  //===--- groups ----------------------------------------------------------------===//
+  //===--- groups --------------------------------------------------------===//
 
   LogicalResult add(Operation &op) {
     auto pack = dyn_cast<PackOp>(op);
@@ -161,11 +181,13 @@ private:
       Position at = known->second;
       Group &group = queues[at.queue].groups[at.group];
       if (group.pack != pack)
-        return op->emitOpError() << "is of event " << event << ", as are ops of another pack";
+        return op->emitOpError()
+               << "is of event " << event << ", as are ops of another pack";
       group.steps[at.step].ops.push_back(op);
       return success();
     }
-    bool joins = pack && !queue.groups.empty() && queue.groups.back().pack == pack;
+    bool joins =
+        pack && !queue.groups.empty() && queue.groups.back().pack == pack;
     if (!joins) {
       Group group;
       group.pack = pack;
@@ -177,34 +199,41 @@ private:
     step.event = event;
     step.ops.push_back(op);
     group.steps.push_back(std::move(step));
-    positions[event] = {*queueIndex, static_cast<int>(queue.groups.size()) - 1, static_cast<int>(group.steps.size()) - 1};
+    positions[event] = {*queueIndex, static_cast<int>(queue.groups.size()) - 1,
+                        static_cast<int>(group.steps.size()) - 1};
     return success();
   }
 
-  Step &stepAt(Position at) { return queues[at.queue].groups[at.group].steps[at.step]; }
+  Step &stepAt(Position at) {
+    return queues[at.queue].groups[at.group].steps[at.step];
+  }
   Group &groupAt(Position at) { return queues[at.queue].groups[at.group]; }
 
-  //===--- releases --------------------------------------------------------------===//
+  //===--- releases ------------------------------------------------------===//
 
   struct PlannedBuffer {
     BufferOp op;
     const planner::Buffer *plan;
   };
 
-  /// Whether `later` starts only when all of `earlier` is done: the same queue, or a wait for the whole.
+  /// Whether `later` starts only when all of `earlier` is done: the same queue,
+  /// or a wait for the whole.
   bool follows(int64_t later, int64_t earlier, bool previousStep) {
     if (plan.events[later].queue == plan.events[earlier].queue)
       return true;
-    return llvm::any_of(plan.events[later].waits, [&](const planner::Wait &wait) {
-      return wait.event == earlier && wait.lag == planner::Wait::whole && (wait.previousStep == previousStep || previousStep);
-    });
+    return llvm::any_of(
+        plan.events[later].waits, [&](const planner::Wait &wait) {
+          return wait.event == earlier && wait.lag == planner::Wait::whole &&
+                 (wait.previousStep == previousStep || previousStep);
+        });
   }
 
   /// Whether every iteration of `later` waits for the same one of `earlier`.
   bool accompanies(int64_t later, int64_t earlier) {
-    return llvm::any_of(plan.events[later].waits, [&](const planner::Wait &wait) {
-      return wait.event == earlier && wait.lag == 0 && !wait.previousStep;
-    });
+    return llvm::any_of(
+        plan.events[later].waits, [&](const planner::Wait &wait) {
+          return wait.event == earlier && wait.lag == 0 && !wait.previousStep;
+        });
   }
 
   void addReleases() {
@@ -212,7 +241,8 @@ private:
     for (auto buffer : module.getOps<BufferOp>())
       if (owns(buffer) && !buffer.getPersistent())
         buffers.push_back({buffer, &plan.buffers[buffer.getId()]});
-    std::map<std::string, llvm::SetVector<int64_t>> events; // that touch a buffer
+    std::map<std::string, llvm::SetVector<int64_t>>
+        events; // that touch a buffer
     program.walk([&](Operation *op) {
       if (Copy copy = getCopy(op))
         events[copy.buffer().str()].insert(copy.event);
@@ -227,26 +257,35 @@ private:
     }
   }
 
-  void addRelease(const PlannedBuffer &buffer, const llvm::SetVector<int64_t> &touching, ArrayRef<PlannedBuffer> buffers) {
+  void addRelease(const PlannedBuffer &buffer,
+                  const llvm::SetVector<int64_t> &touching,
+                  ArrayRef<PlannedBuffer> buffers) {
     const planner::Buffer &planned = *buffer.plan;
     int64_t last = planned.last.event;
     if (!touching.contains(last))
       return;
-    bool inside = planned.first.event == planned.last.event; // scratch of one iteration
+    bool inside =
+        planned.first.event == planned.last.event; // scratch of one iteration
     bool looped = plan.events[last].trips > 1;
     for (int64_t event : touching)
-      if (event != last && !follows(last, event, false) && !accompanies(last, event))
+      if (event != last && !follows(last, event, false) &&
+          !accompanies(last, event))
         return;
     for (const PlannedBuffer &other : buffers) {
       const planner::Buffer &neighbour = *other.plan;
-      if (&neighbour == &planned || neighbour.device != planned.device || neighbour.end() <= planned.offset ||
+      if (&neighbour == &planned || neighbour.device != planned.device ||
+          neighbour.end() <= planned.offset ||
           planned.end() <= neighbour.offset)
         continue;
-      bool sameRun = neighbour.first.event == last && neighbour.last.event == last;
+      bool sameRun =
+          neighbour.first.event == last && neighbour.last.event == last;
       if (inside && sameRun)
         continue; // ordered by the queue within an iteration
-      bool before = neighbour.last.event < last || (neighbour.last.event == last && neighbour.first.event < last);
-      if (!inside && (sameRun || neighbour.last.event == last || neighbour.first.event == last))
+      bool before =
+          neighbour.last.event < last ||
+          (neighbour.last.event == last && neighbour.first.event < last);
+      if (!inside && (sameRun || neighbour.last.event == last ||
+                      neighbour.first.event == last))
         return;
       if (!follows(neighbour.first.event, last, before))
         return;
@@ -258,22 +297,27 @@ private:
       step.releasesAfter.push_back(buffer.op);
   }
 
-  //===--- numbers ---------------------------------------------------------------===//
+  //===--- numbers -------------------------------------------------------===//
 
   void number() {
     for (Queue &queue : queues) {
       for (Group &group : queue.groups) {
         group.base = queue.period;
-        group.tail = llvm::any_of(group.steps, [](const Step &step) { return !step.releasesAfter.empty(); });
+        group.tail = llvm::any_of(group.steps, [](const Step &step) {
+          return !step.releasesAfter.empty();
+        });
         queue.period += group.count();
       }
     }
   }
 
-  static int64_t slopeOf(const Group &group) { return group.pack ? static_cast<int64_t>(group.steps.size()) : 0; }
+  static int64_t slopeOf(const Group &group) {
+    return group.pack ? static_cast<int64_t>(group.steps.size()) : 0;
+  }
   /// The timeline once iteration 0 of an event is done.
   int64_t valueOf(Position at) { return groupAt(at).base + at.step + 1; }
-  /// The timeline once all of an event is done, releases after the loop included.
+  /// The timeline once all of an event is done, releases after the loop
+  /// included.
   int64_t endOf(Position at) {
     Group &group = groupAt(at);
     if (!stepAt(at).releasesAfter.empty())
@@ -281,17 +325,22 @@ private:
     return valueOf(at) + (group.trips - 1) * slopeOf(group);
   }
 
-  //===--- emission --------------------------------------------------------------===//
+  //===--- emission ------------------------------------------------------===//
 
-  using WaitMap = std::map<std::tuple<int, bool, int64_t, int64_t>, int64_t>; ///< (queue, previous, slope, from) -> value
+  using WaitMap =
+      std::map<std::tuple<int, bool, int64_t, int64_t>,
+               int64_t>; ///< (queue, previous, slope, from) -> value
 
-  static void addWait(WaitMap &waits, int queue, bool previous, int64_t slope, int64_t from, int64_t value) {
-    int64_t &known = waits.insert({{queue, previous, slope, from}, value}).first->second;
+  static void addWait(WaitMap &waits, int queue, bool previous, int64_t slope,
+                      int64_t from, int64_t value) {
+    int64_t &known =
+        waits.insert({{queue, previous, slope, from}, value}).first->second;
     known = std::max(known, value);
   }
 
   /// Waits before the first iteration, and those of every iteration.
-  void collectWaits(const Step &step, int queue, WaitMap &before, WaitMap &inside) {
+  void collectWaits(const Step &step, int queue, WaitMap &before,
+                    WaitMap &inside) {
     if (resident)
       return;
     if (step.event >= planEvents)
@@ -310,30 +359,37 @@ private:
     addResidentReads(step, queue, before);
   }
 
-  /// What an evaluation loads at its start must not meet the reads of the one before.
+  /// What an evaluation loads at its start must not meet the reads of the one
+  /// before.
   void collectResidentWaits(WaitMap &before) {
     for (auto [index, queue] : llvm::enumerate(queues))
       if (queue.kind == QueueKind::compute && queue.period > 0)
         addWait(before, index, true, 0, 0, queue.period);
   }
 
-  /// Reads of what an evaluation loads at its start, and of what its prologue computes, come after it.
+  /// Reads of what an evaluation loads at its start, and of what its prologue
+  /// computes, come after it.
   void addResidentReads(const Step &step, int queue, WaitMap &before) {
     if (plan.events[step.event].kind != planner::EventKind::Run)
       return;
-    for (auto it = positions.lower_bound(planEvents); it != positions.end(); ++it)
-      if (it->second.queue != queue && queues[it->second.queue].kind == QueueKind::in)
+    for (auto it = positions.lower_bound(planEvents); it != positions.end();
+         ++it)
+      if (it->second.queue != queue &&
+          queues[it->second.queue].kind == QueueKind::in)
         addWait(before, it->second.queue, false, 0, 0, endOf(it->second));
   }
 
   void emitWaits(WaitMap &waits) {
-    // An execution's own value covers what the one before needs, one of a loop's later start nothing else.
+    // An execution's own value covers what the one before needs, one of a
+    // loop's later start nothing else.
     for (auto &[key, value] : waits) {
       auto [queue, previous, slope, from] = key;
       auto current = waits.find({queue, false, 0, 0});
-      if (previous && current != waits.end() && current->second >= value - queues[queue].period)
+      if (previous && current != waits.end() &&
+          current->second >= value - queues[queue].period)
         continue;
-      WaitOp::create(builder, program.getLoc(), queues[queue].name, value, slope, from, previous);
+      WaitOp::create(builder, program.getLoc(), queues[queue].name, value,
+                     slope, from, previous);
     }
   }
 
@@ -353,15 +409,19 @@ private:
     emitWaits(before);
     OpBuilder::InsertionGuard guard(builder);
     if (group.pack) {
-      std::string label = (group.pack.getName() + " " + stringifyPackKind(group.pack.getKind()) + " of layers " +
-                           Twine(group.pack.getFirstLayer()) + " to " + Twine(group.pack.getLastLayer()))
+      std::string label = (group.pack.getName() + " " +
+                           stringifyPackKind(group.pack.getKind()) +
+                           " of layers " + Twine(group.pack.getFirstLayer()) +
+                           " to " + Twine(group.pack.getLastLayer()))
                               .str();
-      auto loop = ForOp::create(builder, group.pack.getLoc(), group.trips, label);
+      auto loop =
+          ForOp::create(builder, group.pack.getLoc(), group.trips, label);
       builder.setInsertionPointToEnd(&loop.getBody().emplaceBlock());
     }
     for (auto [index, step] : llvm::enumerate(group.steps)) {
       emitWaits(inside[index]);
-      emitStep(step, group.base + static_cast<int64_t>(index) + 1, slopeOf(group));
+      emitStep(step, group.base + static_cast<int64_t>(index) + 1,
+               slopeOf(group));
     }
   }
 
@@ -373,7 +433,8 @@ private:
       if (queue.groups.empty())
         continue;
       builder.setInsertionPointToEnd(&program.getBlock());
-      auto op = QueueOp::create(builder, program.getLoc(), queue.name, queue.kind, queue.device, queue.period);
+      auto op = QueueOp::create(builder, program.getLoc(), queue.name,
+                                queue.kind, queue.device, queue.period);
       builder.setInsertionPointToEnd(&op.getBody().emplaceBlock());
       for (Group &group : queue.groups) {
         emitGroup(group, index);
@@ -383,7 +444,8 @@ private:
         for (Step &step : group.steps)
           for (BufferOp buffer : step.releasesAfter)
             ReleaseOp::create(builder, buffer.getLoc(), buffer.getSymName());
-        SignalOp::create(builder, program.getLoc(), group.base + group.count(), 0);
+        SignalOp::create(builder, program.getLoc(), group.base + group.count(),
+                         0);
       }
     }
     for (Operation *op : old)
@@ -395,16 +457,21 @@ private:
 
 } // namespace
 
-LogicalResult harmony::scheduleQueues(ProgramOp program, const planner::Plan &plan) {
+LogicalResult harmony::scheduleQueues(ProgramOp program,
+                                      const planner::Plan &plan) {
   return Scheduler(program, plan).run();
 }
 
-LogicalResult harmony::schedulePlan(ModuleOp module, const Model &model, const planner::Plan &plan, ProgramKind kind) {
+LogicalResult harmony::schedulePlan(ModuleOp module, const Model &model,
+                                    const planner::Plan &plan,
+                                    ProgramKind kind) {
   if (failed(buildProgram(module, model, plan, kind)))
     return failure();
   for (ProgramOp program : getPrograms(module, kind))
-    if (failed(insertSwaps(program)) || failed(elideSwaps(program, plan, model.problem)) ||
-        failed(hoistSwaps(program, plan)) || failed(verifySwaps(program, plan, model.problem)) ||
+    if (failed(insertSwaps(program)) ||
+        failed(elideSwaps(program, plan, model.problem)) ||
+        failed(hoistSwaps(program, plan)) ||
+        failed(verifySwaps(program, plan, model.problem)) ||
         failed(scheduleQueues(program, plan)))
       return failure();
   return success();

@@ -18,7 +18,9 @@ namespace harmony {
 class Places {
 public:
   explicit Places(mlir::ModuleOp module) : symbols(module) {}
-  schedule::BufferOp buffer(mlir::StringRef name) { return symbols.lookup<schedule::BufferOp>(name); }
+  schedule::BufferOp buffer(mlir::StringRef name) {
+    return symbols.lookup<schedule::BufferOp>(name);
+  }
   mlir::Operation *lookup(mlir::StringRef name) { return symbols.lookup(name); }
   mlir::SymbolTable &table() { return symbols; }
 
@@ -29,10 +31,12 @@ private:
 /// How a pack, update or zeroing touches buffers, in order of first use.
 struct BufferUse {
   schedule::BufferOp buffer;
-  bool readFirst = false; ///< read, in the order of the tasks, before it is written
+  bool readFirst =
+      false; ///< read, in the order of the tasks, before it is written
   bool written = false;
 };
-llvm::SmallVector<BufferUse> getBufferUses(mlir::Operation *work, Places &places);
+llvm::SmallVector<BufferUse> getBufferUses(mlir::Operation *work,
+                                           Places &places);
 
 /// A pack, an update, a zeroing or a run: what transfers stand around.
 bool isWork(mlir::Operation *op);
@@ -42,13 +46,16 @@ struct ProgramTransfer {
   schedule::Copy copy;
   planner::EventKind kind = planner::EventKind::LoadTensor;
   int object = -1, use = -1;
-  int phase = -1;     ///< of values
-  int64_t anchor = -1; ///< event of the work that it serves: the next one for loads, the last one for stores
+  int phase = -1;      ///< of values
+  int64_t anchor = -1; ///< event of the work that it serves: the next one for
+                       ///< loads, the last one for stores
   int64_t trips = 1;
 };
 
-/// The transfers of a program in issue order, nothing where one is of a kind that no plan has.
-mlir::FailureOr<llvm::SmallVector<ProgramTransfer>> getTransfers(schedule::ProgramOp program, Places &places);
+/// The transfers of a program in issue order, nothing where one is of a kind
+/// that no plan has.
+mlir::FailureOr<llvm::SmallVector<ProgramTransfer>>
+getTransfers(schedule::ProgramOp program, Places &places);
 
 /// "swap_in of @step.fc1.weight before event 3": for messages.
 std::string describe(const ProgramTransfer &transfer);

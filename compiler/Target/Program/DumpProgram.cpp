@@ -16,13 +16,16 @@ namespace {
 class Dumper {
 public:
   Dumper(const std::vector<char> &blob, llvm::raw_ostream &os)
-      : base(blob.data()), header(*reinterpret_cast<const HmHeader *>(blob.data())), os(os) {}
+      : base(blob.data()),
+        header(*reinterpret_cast<const HmHeader *>(blob.data())), os(os) {}
 
   void dump() {
-    os << "program of " << string(header.model) << ", " << string(header.compiler) << "\n";
+    os << "program of " << string(header.model) << ", "
+       << string(header.compiler) << "\n";
     os << "numerics key " << string(header.numericsKey) << "\n";
-    os << "host " << header.hostBytes << " batch " << header.batchBytes << " dump " << header.dumpBytes << " scalars "
-       << header.scalarCount << " constants " << header.constants.count << "\n";
+    os << "host " << header.hostBytes << " batch " << header.batchBytes
+       << " dump " << header.dumpBytes << " scalars " << header.scalarCount
+       << " constants " << header.constants.count << "\n";
     dumpTables();
     static const char *const kinds[] = {"load", "step", "store", "evaluate"};
     for (int kind = 0; kind < HM_PROGRAM_COUNT; ++kind)
@@ -35,26 +38,34 @@ private:
   const HmHeader &header;
   llvm::raw_ostream &os;
 
-  const char *string(HmString offset) { return base + header.strings.offset + offset; }
-  template <typename T> llvm::ArrayRef<T> list(const HmSection &section) {
+  const char *string(HmString offset) {
+    return base + header.strings.offset + offset;
+  }
+  template <typename T>
+  llvm::ArrayRef<T> list(const HmSection &section) {
     return {reinterpret_cast<const T *>(base + section.offset), section.count};
   }
 
   void dumpShape(uint32_t first, unsigned rank) {
-    llvm::ArrayRef<int64_t> dims = list<int64_t>(header.dims).slice(first, rank);
+    llvm::ArrayRef<int64_t> dims =
+        list<int64_t>(header.dims).slice(first, rank);
     os << "[";
     llvm::interleaveComma(dims, os);
     os << "]";
   }
 
   void dumpTables() {
-    static const char *const types[] = {"f32", "f64", "i64", "i32", "i8", "u8", "bool", "f16", "bf16"};
-    static const char *const roles[] = {"parameter", "frozen", "buffer", "state", "optimizer", "constant"};
+    static const char *const types[] = {"f32", "f64",  "i64", "i32", "i8",
+                                        "u8",  "bool", "f16", "bf16"};
+    static const char *const roles[] = {"parameter", "frozen",    "buffer",
+                                        "state",     "optimizer", "constant"};
     for (auto [index, device] : llvm::enumerate(list<HmDevice>(header.devices)))
-      os << "device " << index << " capacity " << device.capacity << " peak " << device.peak << " evaluate peak "
-         << device.evaluatePeak << " library " << device.libraryBytes << "\n";
+      os << "device " << index << " capacity " << device.capacity << " peak "
+         << device.peak << " evaluate peak " << device.evaluatePeak
+         << " library " << device.libraryBytes << "\n";
     for (const HmVariable &variable : list<HmVariable>(header.variables)) {
-      os << "variable " << string(variable.name) << " " << roles[variable.role] << " " << types[variable.type];
+      os << "variable " << string(variable.name) << " " << roles[variable.role]
+         << " " << types[variable.type];
       dumpShape(variable.dims, variable.rank);
       os << " at " << variable.home;
       if (variable.initial >= 0)
@@ -66,7 +77,8 @@ private:
     for (const HmInput &input : list<HmInput>(header.inputs)) {
       os << "input " << string(input.name) << " " << types[input.type];
       dumpShape(input.dims, input.rank);
-      os << " at " << input.offset << " sample " << input.sampleBytes << (input.perStep ? " per step" : "");
+      os << " at " << input.offset << " sample " << input.sampleBytes
+         << (input.perStep ? " per step" : "");
       if (input.checked)
         os << " in [" << input.low << ", " << input.high << ")";
       if (input.hasIgnored)
@@ -76,25 +88,31 @@ private:
     for (const HmOutput &output : list<HmOutput>(header.outputs)) {
       os << "output " << string(output.name) << " " << types[output.type];
       dumpShape(output.dims, output.rank);
-      os << " at " << output.home << " sample " << output.sampleBytes << (output.perStep ? " per step" : "") << "\n";
+      os << " at " << output.home << " sample " << output.sampleBytes
+         << (output.perStep ? " per step" : "") << "\n";
     }
     for (const HmLossTerm &term : list<HmLossTerm>(header.lossTerms))
-      os << "loss of program " << term.program << ": " << term.scale << " * @" << term.numerator << " / @"
-         << term.denominator << "\n";
+      os << "loss of program " << term.program << ": " << term.scale << " * @"
+         << term.numerator << " / @" << term.denominator << "\n";
     for (const HmScalar &scalar : list<HmScalar>(header.scalars))
       os << "scalar " << scalar.index << " kind " << scalar.kind << "\n";
     for (auto [index, kernel] : llvm::enumerate(list<HmKernel>(header.kernels)))
-      os << "kernel " << index << " " << string(kernel.name) << (kernel.kind == HM_KERNEL_GEMM ? " product " : " function ")
+      os << "kernel " << index << " " << string(kernel.name)
+         << (kernel.kind == HM_KERNEL_GEMM ? " product " : " function ")
          << kernel.index << " family " << kernel.family << "\n";
   }
 
   void dumpProgram(const char *name, const HmProgram &program) {
-    os << "program " << name << " batch " << program.batch << " traffic in " << program.traffic[HM_TRAFFIC_SWAP_IN]
-       << " out " << program.traffic[HM_TRAFFIC_SWAP_OUT] << " peer " << program.traffic[HM_TRAFFIC_PEER] << " input "
-       << program.traffic[HM_TRAFFIC_INPUT] << " output " << program.traffic[HM_TRAFFIC_OUTPUT] << "\n";
+    os << "program " << name << " batch " << program.batch << " traffic in "
+       << program.traffic[HM_TRAFFIC_SWAP_IN] << " out "
+       << program.traffic[HM_TRAFFIC_SWAP_OUT] << " peer "
+       << program.traffic[HM_TRAFFIC_PEER] << " input "
+       << program.traffic[HM_TRAFFIC_INPUT] << " output "
+       << program.traffic[HM_TRAFFIC_OUTPUT] << "\n";
     llvm::ArrayRef<HmQueue> queues = list<HmQueue>(program.queues);
     for (const HmQueue &queue : queues) {
-      os << "  queue " << string(queue.name) << " period " << queue.period << "\n";
+      os << "  queue " << string(queue.name) << " period " << queue.period
+         << "\n";
       const char *indent = "    ";
       for (const HmCommand &command : list<HmCommand>(queue.commands)) {
         if (command.op == HM_OP_END)
@@ -108,8 +126,10 @@ private:
   }
 
   void dumpCommand(const HmCommand &command, llvm::ArrayRef<HmQueue> queues) {
-    static const char *const opcodes[] = {"loop", "end", "wait", "copy", "fill", "launch", "release"};
-    static const char *const traffics[] = {"swap in", "swap out", "peer", "input", "output"};
+    static const char *const opcodes[] = {"loop", "end",    "wait",   "copy",
+                                          "fill", "launch", "release"};
+    static const char *const traffics[] = {"swap in", "swap out", "peer",
+                                           "input", "output"};
     os << opcodes[command.op];
     switch (command.op) {
     case HM_OP_LOOP:
@@ -127,14 +147,17 @@ private:
       os << " " << command.a;
       break;
     case HM_OP_LAUNCH:
-      os << " kernel " << command.kernel << " over " << command.a << " by " << command.b;
+      os << " kernel " << command.kernel << " over " << command.a << " by "
+         << command.b;
       break;
     default:
       break;
     }
-    for (const HmRef &ref : list<HmRef>(header.refs).slice(command.first, command.count))
+    for (const HmRef &ref :
+         list<HmRef>(header.refs).slice(command.first, command.count))
       dumpRef(ref);
-    if (command.op != HM_OP_WAIT && command.op != HM_OP_END && *string(command.label))
+    if (command.op != HM_OP_WAIT && command.op != HM_OP_END &&
+        *string(command.label))
       os << " '" << string(command.label) << "'";
     if (command.id != HM_NONE)
       os << " event " << command.id;
@@ -144,7 +167,8 @@ private:
   }
 
   void dumpRef(const HmRef &ref) {
-    static const char *const spaces[] = {"device", "host", "batch", "scalars", "constant", "dump"};
+    static const char *const spaces[] = {"device",  "host",     "batch",
+                                         "scalars", "constant", "dump"};
     static const char *const accesses[] = {"", "r", "w", "rw"};
     os << " " << spaces[ref.space];
     if (ref.space == HM_SPACE_DEVICE)

@@ -7,6 +7,7 @@
 
 #include "compiler/Target/Program/EmitProgram.h"
 
+#include "compiler/Target/Program/BlobWriter.h"
 #include "dialects/Harmony/Harmony.h"
 #include "dialects/NN/NN.h"
 #include "passes/Memory/Memory.h"
@@ -47,7 +48,9 @@ std::optional<HmType> getType(Type type) {
   return std::nullopt;
 }
 
-int64_t getElementBytes(Type type) { return (type.getIntOrFloatBitWidth() + 7) / 8; }
+int64_t getElementBytes(Type type) {
+  return (type.getIntOrFloatBitWidth() + 7) / 8;
+}
 
 /// The node's name where the location has one.
 StringRef getName(Location location) {
@@ -62,46 +65,27 @@ StringRef getName(Location location) {
   return name;
 }
 
-/// The sections while they grow.
-struct Sections {
-  std::vector<char> strings, constants;
-  std::vector<int64_t> dims;
-  std::vector<HmDevice> devices;
-  std::vector<HmVariable> variables;
-  std::vector<HmGradient> gradients;
-  std::vector<HmInput> inputs;
-  std::vector<HmOutput> outputs;
-  std::vector<HmLossTerm> lossTerms;
-  std::vector<HmScalar> scalars;
-  std::vector<HmKernel> kernels;
-  std::vector<HmGemm> gemms;
-  std::vector<HmRef> refs;
-  std::vector<HmCommand> commands;
-  std::vector<HmQueue> queues;
-};
-
 class Emitter {
 public:
-  Emitter(ModuleOp module, const ProgramInfo &info) : module(module), info(info), symbols(module) {
-    std::memset(&header, 0, sizeof(header));
-    header.magic = HM_PROGRAM_MAGIC;
-    header.version = HM_PROGRAM_VERSION;
-    addString("");
-  }
+  Emitter(ModuleOp module, const ProgramInfo &info)
+      : module(module), info(info), symbols(module) {}
 
   FailureOr<EmittedProgram> emit() {
     for (auto program : module.getOps<ProgramOp>())
       batch = std::max(batch, program.getBatch());
     indexVariableHomes();
-    if (failed(addInputs()) || failed(addPrograms()) || failed(addVariables()) || failed(addOutputs()) ||
-        failed(addLosses()))
+    if (failed(addInputs()) || failed(addPrograms()) ||
+        failed(addVariables()) || failed(addOutputs()) || failed(addLosses()))
       return failure();
     addScalars();
     addDevices();
     addHeader();
     EmittedProgram emitted;
-    emitted.blob = layOut();
-    emitted.kernels = std::move(kernelNames);
+    emitted.blob = sections.layOut();
+    emitted.kernels = std::move(sections.kernelNames);
+    if (emitted.blob.empty())
+      return module.emitError()
+             << "the program takes more than " << UINT32_MAX << " bytes";
     return emitted;
   }
 
@@ -109,16 +93,13 @@ private:
   ModuleOp module;
   const ProgramInfo &info;
   SymbolTable symbols;
-  HmHeader header;
-  Sections sections;
-  std::vector<std::string> kernelNames;
+  BlobWriter sections;
+  HmHeader &header = sections.header;
   int64_t batch = 1;
-  llvm::StringMap<HmString> stringIndex;
-  llvm::StringMap<uint32_t> kernelIndex;
-  std::map<std::string, uint32_t> gemmIndex; ///< kernel by the bytes of its HmGemm
-  llvm::StringMap<int64_t> variableHomes;    ///< host offset by variable
-  llvm::StringMap<int64_t> inputOffsets;     ///< in the batch space, by place
-  llvm::StringMap<std::vector<int64_t>> dumps; ///< dump offsets by parameter and use
+  llvm::StringMap<int64_t> variableHomes; ///< host offset by variable
+  llvm::StringMap<int64_t> inputOffsets;  ///< in the batch space, by place
+  llvm::StringMap<std::vector<int64_t>>
+      dumps; ///< dump offsets by parameter and use
   int64_t dumpBytes = 0;
   std::map<std::pair<std::string, uint32_t>, int> usedBy; ///< (input, program)
   // The program and queue under way.
@@ -129,24 +110,16 @@ private:
   bool looped = false;
   bool signallable = false; ///< the last command may carry the event's signal
 
-  HmString addString(StringRef text) {
-    auto [entry, inserted] = stringIndex.try_emplace(text, static_cast<HmString>(sections.strings.size()));
-    if (inserted) {
-      sections.strings.insert(sections.strings.end(), text.begin(), text.end());
-      sections.strings.push_back('\0');
-    }
-    return entry->second;
-  }
-
   FailureOr<HmType> requireType(Operation *op, Type type) {
     std::optional<HmType> converted = getType(type);
     if (!converted)
       return op->emitOpError() << "has element type " << type
-                               << ", which programs do not know; accepted are f16, bf16, f32, f64, i1, i8, ui8, i32, i64";
+                               << ", which programs do not know; accepted are "
+                                  "f16, bf16, f32, f64, i1, i8, ui8, i32, i64";
     return *converted;
   }
 
-  //===--- places ------------------------------------------------------------------===//
+  //===--- places --------------------------------------------------------===//
 
   void indexVariableHomes() {
     for (auto home : module.getOps<HomeOp>()) {
@@ -155,7 +128,8 @@ private:
         auto variable = symbols.lookup<nn::VariableOp>(name.getValue());
         variableHomes[name.getValue()] = offset;
         if (variable)
-          offset += alignTo64(getBytes(cast<RankedTensorType>(variable.getType())));
+          offset +=
+              alignTo64(getBytes(cast<RankedTensorType>(variable.getType())));
       }
     }
   }
@@ -166,7 +140,9 @@ private:
 
   LogicalResult addInputs() {
     SmallVector<InputOp> inputs(module.getOps<InputOp>());
-    llvm::sort(inputs, [](InputOp a, InputOp b) { return a.getIndex() < b.getIndex(); });
+    llvm::sort(inputs, [](InputOp a, InputOp b) {
+      return a.getIndex() < b.getIndex();
+    });
     int64_t end = 0;
     for (InputOp input : inputs) {
       auto type = cast<RankedTensorType>(input.getType());
@@ -174,7 +150,7 @@ private:
       if (failed(element))
         return failure();
       HmInput entry = {};
-      entry.name = addString(input.getName());
+      entry.name = sections.addString(input.getName());
       entry.type = *element;
       entry.rank = type.getRank();
       entry.perStep = input.getPerStep();
@@ -189,7 +165,8 @@ private:
         entry.ignored = input.getIgnored().value_or(0);
       }
       inputOffsets[input.getSymName()] = end;
-      end = alignTo64(end + entry.sampleBytes * (input.getPerStep() ? 1 : batch));
+      end =
+          alignTo64(end + entry.sampleBytes * (input.getPerStep() ? 1 : batch));
       sections.inputs.push_back(entry);
     }
     header.batchBytes = end;
@@ -204,8 +181,10 @@ private:
     return first;
   }
 
-  /// The address of bytes of a place. `step`: what the host's side of a copy advances by with each iteration.
-  FailureOr<HmRef> resolve(Operation *op, StringRef name, int64_t offset, int64_t bytes, Access access, int64_t step = 0) {
+  /// The address of bytes of a place. `step`: what the host's side of a copy
+  /// advances by with each iteration.
+  FailureOr<HmRef> resolve(Operation *op, StringRef name, int64_t offset,
+                           int64_t bytes, Access access, int64_t step = 0) {
     HmRef ref;
     std::memset(&ref, 0, sizeof(ref));
     ref.access = static_cast<uint16_t>(access);
@@ -234,31 +213,29 @@ private:
       return op->emitOpError() << "uses @" << name << ", which is no place";
     }
     if (!base)
-      return op->emitOpError() << "uses @" << name << ", which has no address: assign addresses first";
+      return op->emitOpError()
+             << "uses @" << name
+             << ", which has no address: assign addresses first";
     ref.offset = *base + offset;
     return ref;
   }
 
-  //===--- commands ----------------------------------------------------------------===//
+  //===--- commands ------------------------------------------------------===//
 
-  HmCommand &addCommand(HmOpcode opcode, int64_t event, StringRef label, ArrayRef<HmRef> refs = {}) {
+  HmCommand &addCommand(HmOpcode opcode, int64_t event, StringRef label,
+                        ArrayRef<HmRef> refs = {}) {
     HmCommand command;
     std::memset(&command, 0, sizeof(command));
     command.op = opcode;
     command.id = static_cast<uint32_t>(event);
-    command.label = addString(label);
+    command.label = sections.addString(label);
     if (!refs.empty())
-      command.first = addRefs(refs);
+      command.first = sections.addRefs(refs);
     command.count = refs.size();
     sections.commands.push_back(command);
-    signallable = opcode == HM_OP_COPY || opcode == HM_OP_FILL || opcode == HM_OP_LAUNCH || opcode == HM_OP_RELEASE;
+    signallable = opcode == HM_OP_COPY || opcode == HM_OP_FILL ||
+                  opcode == HM_OP_LAUNCH || opcode == HM_OP_RELEASE;
     return sections.commands.back();
-  }
-
-  uint32_t addRefs(ArrayRef<HmRef> refs) {
-    uint32_t first = sections.refs.size();
-    sections.refs.insert(sections.refs.end(), refs.begin(), refs.end());
-    return first;
   }
 
   LogicalResult addPrograms() {
@@ -266,7 +243,8 @@ private:
       programKind = static_cast<uint32_t>(program.getKind());
       HmProgram &entry = header.programs[programKind];
       if (entry.present)
-        return program.emitOpError() << "is the second program of kind " << stringifyProgramKind(program.getKind());
+        return program.emitOpError() << "is the second program of kind "
+                                     << stringifyProgramKind(program.getKind());
       entry.present = 1;
       entry.batch = program.getBatch();
       entry.queues = {static_cast<uint32_t>(sections.queues.size()), 0};
@@ -275,7 +253,8 @@ private:
       for (Operation &op : program.getBlock()) {
         auto queue = dyn_cast<QueueOp>(op);
         if (!queue)
-          return op.emitOpError() << "stands in no queue: schedule queues first";
+          return op.emitOpError()
+                 << "stands in no queue: schedule queues first";
         queueIndex[queue.getSymName()] = entry.queues.count++;
         periods.push_back(queue.getPeriod());
       }
@@ -289,9 +268,11 @@ private:
   LogicalResult addQueue(QueueOp queue, HmProgram &program) {
     HmQueue entry;
     std::memset(&entry, 0, sizeof(entry));
-    entry.name = addString(queue.getSymName());
+    entry.name = sections.addString(queue.getSymName());
     entry.kind = static_cast<uint32_t>(queue.getKind());
-    entry.device = queue.getDevice() < 0 ? HM_NONE : static_cast<uint32_t>(queue.getDevice());
+    entry.device = queue.getDevice() < 0
+                       ? HM_NONE
+                       : static_cast<uint32_t>(queue.getDevice());
     entry.period = queue.getPeriod();
     entry.commands = {static_cast<uint32_t>(sections.commands.size()), 0};
     signallable = false;
@@ -321,39 +302,47 @@ private:
     if (Copy copy = getCopy(op))
       return addCopy(copy, program);
     if (auto wait = dyn_cast<WaitOp>(op)) {
-      // Iterations below `from` need not wait. They do: for signals before the awaited loop, which all belong to
-      // earlier packs, and a copy of the loop's first iterations would cost more than that.
+      // Iterations below `from` need not wait. They do: for signals before the
+      // awaited loop, which all belong to earlier packs, and a copy of the
+      // loop's first iterations would cost more than that.
       uint32_t queue = queueIndex.lookup(wait.getQueue());
       HmCommand &command = addCommand(HM_OP_WAIT, -1, wait.getQueue());
       command.kernel = queue;
-      command.a = wait.getValue() - (wait.getPreviousStep() ? periods[queue] : 0);
+      command.a =
+          wait.getValue() - (wait.getPreviousStep() ? periods[queue] : 0);
       command.b = wait.getSlope();
       return success();
     }
     if (isa<SignalOp>(op))
       return addSignal();
     if (auto run = dyn_cast<RunOp>(op))
-      return addTask(op, run.getTaskAttr(), run.getAt(), run.getLabel(), run.getEvent());
+      return addTask(op, run.getTaskAttr(), run.getAt(), run.getLabel(),
+                     run.getEvent());
     if (auto update = dyn_cast<UpdateOp>(op))
       return addUpdate(update);
     if (auto zero = dyn_cast<ZeroOp>(op))
-      return addBufferCommand(op, HM_OP_FILL, zero.getBuffer(), zero.getEvent());
+      return addBufferCommand(op, HM_OP_FILL, zero.getBuffer(),
+                              zero.getEvent());
     if (auto release = dyn_cast<ReleaseOp>(op))
       return addBufferCommand(op, HM_OP_RELEASE, release.getBuffer(), -1);
     return op->emitOpError() << "is no command of a queue";
   }
 
   LogicalResult addCopy(const Copy &copy, HmProgram &program) {
-    FailureOr<HmRef> to = resolve(copy.op, copy.destination.getValue(), 0, copy.bytes, Access::Write, copy.step);
-    FailureOr<HmRef> from = resolve(copy.op, copy.source.getValue(), 0, copy.bytes, Access::Read, copy.step);
+    FailureOr<HmRef> to = resolve(copy.op, copy.destination.getValue(), 0,
+                                  copy.bytes, Access::Write, copy.step);
+    FailureOr<HmRef> from = resolve(copy.op, copy.source.getValue(), 0,
+                                    copy.bytes, Access::Read, copy.step);
     if (failed(to) || failed(from))
       return failure();
-    addCommand(HM_OP_COPY, copy.event, copy.buffer(), {*to, *from}).traffic = static_cast<uint8_t>(copy.traffic);
+    addCommand(HM_OP_COPY, copy.event, copy.buffer(), {*to, *from}).traffic =
+        static_cast<uint8_t>(copy.traffic);
     program.traffic[copy.traffic] += copy.bytes * trips;
     return success();
   }
 
-  /// The event's last command carries its signal; an event without commands needs one.
+  /// The event's last command carries its signal; an event without commands
+  /// needs one.
   LogicalResult addSignal() {
     if (!signallable || sections.commands.back().signal) {
       HmRef nothing;
@@ -367,13 +356,16 @@ private:
     return success();
   }
 
-  LogicalResult addBufferCommand(Operation *op, HmOpcode opcode, StringRef name, int64_t event) {
+  LogicalResult addBufferCommand(Operation *op, HmOpcode opcode, StringRef name,
+                                 int64_t event) {
     auto buffer = symbols.lookup<BufferOp>(name);
     if (!buffer)
-      return op->emitOpError() << "uses @" << name << ", which is no harmony.buffer";
+      return op->emitOpError()
+             << "uses @" << name << ", which is no harmony.buffer";
     bool whole = !looped && opcode == HM_OP_RELEASE;
     FailureOr<HmRef> ref =
-        resolve(op, name, 0, whole ? buffer.getTotalBytes() : buffer.getBytes(), Access::Write);
+        resolve(op, name, 0, whole ? buffer.getTotalBytes() : buffer.getBytes(),
+                Access::Write);
     if (failed(ref))
       return failure();
     addCommand(opcode, event, name, {*ref});
@@ -389,7 +381,8 @@ private:
         break;
       auto address = cast<AtAttr>(update.getAt()[position]);
       int64_t bytes = task.getSlot(position).getBytes();
-      FailureOr<HmRef> from = resolve(update, address.getPlace().getValue(), address.getOffset(), bytes, Access::Read);
+      FailureOr<HmRef> from = resolve(update, address.getPlace().getValue(),
+                                      address.getOffset(), bytes, Access::Read);
       if (failed(from))
         return failure();
       HmRef to;
@@ -400,24 +393,29 @@ private:
       to.bytes = bytes;
       homes.push_back(dumpBytes);
       dumpBytes = alignTo64(dumpBytes + bytes);
-      addCommand(HM_OP_COPY, update.getEvent(), ("gradient of " + update.getVariable()).str(), {to, *from}).traffic =
-          HM_TRAFFIC_OUTPUT;
+      addCommand(HM_OP_COPY, update.getEvent(),
+                 ("gradient of " + update.getVariable()).str(), {to, *from})
+          .traffic = HM_TRAFFIC_OUTPUT;
     }
-    return addTask(update, update.getTaskAttr(), update.getAt(), update.getVariable(), update.getEvent());
+    return addTask(update, update.getTaskAttr(), update.getAt(),
+                   update.getVariable(), update.getEvent());
   }
 
-  LogicalResult addTask(Operation *op, FlatSymbolRefAttr name, ArrayAttr at, StringRef label, int64_t event) {
+  LogicalResult addTask(Operation *op, FlatSymbolRefAttr name, ArrayAttr at,
+                        StringRef label, int64_t event) {
     auto task = symbols.lookup<TaskOp>(name.getValue());
     for (Operation &body : task.getBlock()) {
       SmallVector<RefAttr> slots;
       if (auto fill = dyn_cast<FillOp>(body))
         slots.push_back(fill.getRef());
       else
-        llvm::append_range(slots, body.getAttrOfType<ArrayAttr>("refs").getAsRange<RefAttr>());
+        llvm::append_range(
+            slots, body.getAttrOfType<ArrayAttr>("refs").getAsRange<RefAttr>());
       SmallVector<HmRef> refs;
       for (RefAttr slot : slots) {
         auto address = cast<AtAttr>(at[slot.getSlot()]);
-        FailureOr<HmRef> ref = resolve(op, address.getPlace().getValue(), address.getOffset() + slot.getOffset(),
+        FailureOr<HmRef> ref = resolve(op, address.getPlace().getValue(),
+                                       address.getOffset() + slot.getOffset(),
                                        slot.getBytes(), slot.getAccess());
         if (failed(ref))
           return failure();
@@ -428,56 +426,37 @@ private:
     return success();
   }
 
-  void addBody(Operation &body, ArrayRef<HmRef> refs, StringRef label, int64_t event) {
+  void addBody(Operation &body, ArrayRef<HmRef> refs, StringRef label,
+               int64_t event) {
     StringRef node = getName(body.getLoc());
-    auto text = [&](StringRef fallback) { return (label + ": " + (node.empty() ? fallback : node)).str(); };
+    auto text = [&](StringRef fallback) {
+      return (label + ": " + (node.empty() ? fallback : node)).str();
+    };
     if (auto fill = dyn_cast<FillOp>(body)) {
       addCommand(HM_OP_FILL, event, text("fill"), refs).a = fill.getValue();
       return;
     }
     if (auto launch = dyn_cast<LaunchOp>(body)) {
-      uint32_t kernel = getKernel(launch);
-      HmCommand &command = addCommand(HM_OP_LAUNCH, event, text(launch.getKernel()), refs);
+      uint32_t kernel = sections.getKernel(
+          launch.getKernel(), static_cast<HmFamily>(launch.getFamily()));
+      HmCommand &command =
+          addCommand(HM_OP_LAUNCH, event, text(launch.getKernel()), refs);
       command.kernel = kernel;
       command.a = launch.getExtent();
       command.b = launch.getGrain();
       return;
     }
     HmGemm gemm = cast<GemmOp>(body).getGemm();
-    uint32_t kernel = getGemm(gemm);
+    uint32_t kernel = sections.getKernel(gemm);
     HmCommand &command = addCommand(HM_OP_LAUNCH, event, text("gemm"), refs);
     command.kernel = kernel;
-    command.a = gemm.batch[0] * gemm.batch[1] * gemm.batch[2] * ((gemm.m + gemm.blockM - 1) / gemm.blockM) *
+    command.a = gemm.batch[0] * gemm.batch[1] * gemm.batch[2] *
+                ((gemm.m + gemm.blockM - 1) / gemm.blockM) *
                 ((gemm.n + gemm.blockN - 1) / gemm.blockN);
     command.b = 1;
   }
 
-  uint32_t getKernel(LaunchOp launch) {
-    auto [entry, inserted] = kernelIndex.try_emplace(launch.getKernel(), static_cast<uint32_t>(sections.kernels.size()));
-    if (inserted) {
-      sections.kernels.push_back({addString(launch.getKernel()), HM_KERNEL_GENERATED,
-                                  static_cast<uint32_t>(kernelNames.size()), static_cast<uint32_t>(launch.getFamily())});
-      kernelNames.push_back(launch.getKernel().str());
-    }
-    return entry->second;
-  }
-
-  uint32_t getGemm(const HmGemm &gemm) {
-    std::string key(reinterpret_cast<const char *>(&gemm), sizeof(gemm));
-    auto [entry, inserted] = gemmIndex.insert({key, static_cast<uint32_t>(sections.kernels.size())});
-    if (inserted) {
-      std::string name = "gemm " + std::to_string(gemm.m) + "x" + std::to_string(gemm.n) + "x" + std::to_string(gemm.k);
-      int64_t batches = gemm.batch[0] * gemm.batch[1] * gemm.batch[2];
-      if (batches > 1)
-        name += " times " + std::to_string(batches);
-      sections.kernels.push_back(
-          {addString(name), HM_KERNEL_GEMM, static_cast<uint32_t>(sections.gemms.size()), HM_FAMILY_GEMM});
-      sections.gemms.push_back(gemm);
-    }
-    return entry->second;
-  }
-
-  //===--- tables ------------------------------------------------------------------===//
+  //===--- tables --------------------------------------------------------===//
 
   LogicalResult addVariables() {
     for (auto variable : module.getOps<nn::VariableOp>()) {
@@ -492,7 +471,7 @@ private:
         return variable.emitOpError() << "has no home in the host store";
       HmVariable entry;
       std::memset(&entry, 0, sizeof(entry));
-      entry.name = addString(variable.getSymName());
+      entry.name = sections.addString(variable.getSymName());
       entry.type = *element;
       entry.role = static_cast<uint8_t>(variable.getRole());
       entry.rank = type.getRank();
@@ -500,7 +479,8 @@ private:
       entry.bytes = getBytes(type);
       entry.home = home->second;
       entry.initial = -1;
-      if (variable.getRole() == nn::Role::constant && failed(addConstant(variable, type, entry)))
+      if (variable.getRole() == nn::Role::constant &&
+          failed(addConstant(variable, type, entry)))
         return failure();
       entry.gradients = {static_cast<uint32_t>(sections.gradients.size()), 0};
       if (auto dump = dumps.find(variable.getSymName()); dump != dumps.end())
@@ -513,7 +493,8 @@ private:
     return success();
   }
 
-  LogicalResult addConstant(nn::VariableOp variable, RankedTensorType type, HmVariable &entry) {
+  LogicalResult addConstant(nn::VariableOp variable, RankedTensorType type,
+                            HmVariable &entry) {
     sections.constants.resize(alignTo64(sections.constants.size()), '\0');
     entry.initial = sections.constants.size();
     size_t begin = sections.constants.size();
@@ -530,10 +511,12 @@ private:
       }
       ArrayRef<char> raw = dense.getRawData();
       for (int64_t done = 0; done < entry.bytes; done += raw.size())
-        std::memcpy(to + done, raw.data(), std::min<int64_t>(raw.size(), entry.bytes - done));
+        std::memcpy(to + done, raw.data(),
+                    std::min<int64_t>(raw.size(), entry.bytes - done));
       return success();
     }
-    return variable.emitOpError() << "is a constant whose value " << initial << " is no dense elements attribute";
+    return variable.emitOpError() << "is a constant whose value " << initial
+                                  << " is no dense elements attribute";
   }
 
   LogicalResult addOutputs() {
@@ -544,10 +527,12 @@ private:
         return failure();
       auto home = symbols.lookup<HomeOp>(output.getHome());
       if (!home || !home.getOffset())
-        return output.emitOpError() << "lies in @" << output.getHome() << ", which is no harmony.home with an address";
+        return output.emitOpError()
+               << "lies in @" << output.getHome()
+               << ", which is no harmony.home with an address";
       HmOutput entry;
       std::memset(&entry, 0, sizeof(entry));
-      entry.name = addString(output.getName());
+      entry.name = sections.addString(output.getName());
       entry.type = *element;
       entry.rank = type.getRank();
       entry.perStep = output.getPerStep();
@@ -565,10 +550,12 @@ private:
       auto denominator = symbols.lookup<HomeOp>(loss.getDenominator());
       for (HomeOp home : {numerator, denominator})
         if (!home || !home.getOffset())
-          return loss.emitOpError() << "refers to what is no harmony.home with an address";
-      sections.lossTerms.push_back({*numerator.getOffset(), *denominator.getOffset(),
-                                    static_cast<float>(loss.getScale().convertToDouble()),
-                                    static_cast<uint32_t>(loss.getProgram())});
+          return loss.emitOpError()
+                 << "refers to what is no harmony.home with an address";
+      sections.lossTerms.push_back(
+          {*numerator.getOffset(), *denominator.getOffset(),
+           static_cast<float>(loss.getScale().convertToDouble()),
+           static_cast<uint32_t>(loss.getProgram())});
     }
     return success();
   }
@@ -577,22 +564,26 @@ private:
     for (auto scalar : module.getOps<ScalarOp>()) {
       ++header.scalarCount;
       if (scalar.getKind() >= 0)
-        sections.scalars.push_back({static_cast<uint32_t>(scalar.getKind()), static_cast<uint32_t>(scalar.getIndex())});
+        sections.scalars.push_back({static_cast<uint32_t>(scalar.getKind()),
+                                    static_cast<uint32_t>(scalar.getIndex())});
     }
   }
 
   void addDevices() {
     for (auto device : module.getOps<DeviceOp>())
-      sections.devices.push_back({device.getCapacity(), getPeakBytes(module, ProgramKind::step, device.getIndex()),
-                                  getPeakBytes(module, ProgramKind::evaluate, device.getIndex()), info.libraryBytes});
+      sections.devices.push_back(
+          {device.getCapacity(),
+           getPeakBytes(module, ProgramKind::step, device.getIndex()),
+           getPeakBytes(module, ProgramKind::evaluate, device.getIndex()),
+           info.libraryBytes});
   }
 
   void addHeader() {
-    header.model = addString(info.model);
-    header.compiler = addString(info.compiler);
-    header.numericsKey = addString(info.numericsKey);
-    header.fingerprint = addString(info.fingerprint);
-    header.planSummary = addString(info.planSummary);
+    header.model = sections.addString(info.model);
+    header.compiler = sections.addString(info.compiler);
+    header.numericsKey = sections.addString(info.numericsKey);
+    header.fingerprint = sections.addString(info.fingerprint);
+    header.planSummary = sections.addString(info.planSummary);
     header.isa = info.isa;
     header.optimizer = info.optimizer;
     header.weightsKind = 0;
@@ -600,7 +591,9 @@ private:
     header.dumpBytes = dumpBytes;
     unsigned position = 0;
     SmallVector<InputOp> inputs(module.getOps<InputOp>());
-    llvm::sort(inputs, [](InputOp a, InputOp b) { return a.getIndex() < b.getIndex(); });
+    llvm::sort(inputs, [](InputOp a, InputOp b) {
+      return a.getIndex() < b.getIndex();
+    });
     for (InputOp input : inputs) {
       for (uint32_t kind = 0; kind < HM_PROGRAM_COUNT; ++kind)
         if (usedBy.count({input.getSymName().str(), kind}))
@@ -608,48 +601,11 @@ private:
       ++position;
     }
   }
-
-  //===--- layout ------------------------------------------------------------------===//
-
-  std::vector<char> layOut() {
-    std::vector<char> blob(sizeof(HmHeader), '\0');
-    auto place = [&](HmSection &section, const auto &entries, size_t alignment = 8) {
-      blob.resize((blob.size() + alignment - 1) / alignment * alignment, '\0');
-      section = {static_cast<uint32_t>(blob.size()), static_cast<uint32_t>(entries.size())};
-      const char *bytes = reinterpret_cast<const char *>(entries.data());
-      blob.insert(blob.end(), bytes, bytes + entries.size() * sizeof(entries[0]));
-    };
-    // Whole sections first: parts are counted in entries until their section has a place.
-    place(header.commands, sections.commands);
-    for (HmQueue &queue : sections.queues)
-      queue.commands.offset = header.commands.offset + queue.commands.offset * sizeof(HmCommand);
-    place(header.queues, sections.queues);
-    for (HmProgram &program : header.programs)
-      program.queues.offset = program.present ? header.queues.offset + program.queues.offset * sizeof(HmQueue) : 0;
-    place(header.gradients, sections.gradients);
-    for (HmVariable &variable : sections.variables)
-      variable.gradients.offset = header.gradients.offset + variable.gradients.offset * sizeof(HmGradient);
-    place(header.variables, sections.variables);
-    place(header.refs, sections.refs);
-    place(header.gemms, sections.gemms);
-    place(header.kernels, sections.kernels);
-    place(header.devices, sections.devices);
-    place(header.inputs, sections.inputs);
-    place(header.outputs, sections.outputs);
-    place(header.lossTerms, sections.lossTerms);
-    place(header.scalars, sections.scalars);
-    place(header.dims, sections.dims);
-    place(header.strings, sections.strings);
-    place(header.constants, sections.constants, 64);
-    blob.resize(alignTo64(blob.size()), '\0');
-    header.size = static_cast<uint32_t>(blob.size());
-    std::memcpy(blob.data(), &header, sizeof(header));
-    return blob;
-  }
 };
 
 } // namespace
 
-FailureOr<EmittedProgram> harmony::emitProgram(ModuleOp module, const ProgramInfo &info) {
+FailureOr<EmittedProgram> harmony::emitProgram(ModuleOp module,
+                                               const ProgramInfo &info) {
   return Emitter(module, info).emit();
 }

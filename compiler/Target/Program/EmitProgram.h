@@ -19,14 +19,15 @@ namespace harmony {
 
 /// What the header holds beside the programs.
 struct ProgramInfo {
-  std::string model;       ///< file name, without folders
-  std::string compiler;    ///< version of harmonyc
+  std::string model;    ///< file name, without folders
+  std::string compiler; ///< version of harmonyc
   std::string numericsKey;
   std::string fingerprint; ///< hexadecimal
   std::string planSummary; ///< for --print-plan
   HmIsa isa = HM_ISA_AVX2;
   HmOptimizer optimizer = HM_OPTIMIZER_NONE;
-  int64_t libraryBytes = 0; ///< scratch of one library call, per worker of every device
+  int64_t libraryBytes =
+      0; ///< scratch of one library call, per worker of every device
 };
 
 struct EmittedProgram {
@@ -35,11 +36,14 @@ struct EmittedProgram {
   std::vector<std::string> kernels;
 };
 
-/// Writes the programs of a module: queues with addresses (passes Schedule and Memory), tasks, places and
-/// variables. The size does not depend on the number of microbatches. Errors are reported at the op.
-mlir::FailureOr<EmittedProgram> emitProgram(mlir::ModuleOp module, const ProgramInfo &info);
+/// Writes the programs of a module: queues with addresses (passes Schedule and
+/// Memory), tasks, places and variables. The size does not depend on the number
+/// of microbatches. Errors are reported at the op.
+mlir::FailureOr<EmittedProgram> emitProgram(mlir::ModuleOp module,
+                                            const ProgramInfo &info);
 
-/// A blob as text, one command a line: for tests and --dump-stages. The blob must be one that emitProgram wrote.
+/// A blob as text, one command a line: for tests and --dump-stages. The blob
+/// must be one that emitProgram wrote.
 std::string dumpProgram(const std::vector<char> &blob);
 
 } // namespace harmony

@@ -38,9 +38,11 @@ Binding ofScalar(int s) { return {-1, -1, s}; }
 
 class TaskMaker {
 public:
-  TaskMaker(ModuleOp module, int64_t u) : builder(OpBuilder::atBlockEnd(module.getBody())), u(u) {}
+  TaskMaker(ModuleOp module, int64_t u)
+      : builder(OpBuilder::atBlockEnd(module.getBody())), u(u) {}
 
-  void begin(const std::string &name, ArrayRef<std::tuple<SlotKind, int64_t, int64_t>> slots) {
+  void begin(const std::string &name,
+             ArrayRef<std::tuple<SlotKind, int64_t, int64_t>> slots) {
     SmallVector<SlotAttr> list;
     sizes.clear();
     for (auto [kind, index, bytes] : slots) {
@@ -50,12 +52,15 @@ public:
     auto task = TaskOp::create(builder, builder.getUnknownLoc(), name, list);
     body = OpBuilder::atBlockEnd(&task.getBlock());
   }
-  void launch(const std::string &kernel, ArrayRef<std::pair<int64_t, Access>> operands, int64_t extent) {
+  void launch(const std::string &kernel,
+              ArrayRef<std::pair<int64_t, Access>> operands, int64_t extent) {
     SmallVector<RefAttr> refs;
     for (auto [slot, access] : operands)
-      refs.push_back(RefAttr::get(builder.getContext(), slot, 0, sizes[slot], access));
+      refs.push_back(
+          RefAttr::get(builder.getContext(), slot, 0, sizes[slot], access));
     auto location = NameLoc::get(builder.getStringAttr("node_" + kernel));
-    LaunchOp::create(*body, location, kernel, refs, extent, 4, Family::pointwise);
+    LaunchOp::create(*body, location, kernel, refs, extent, 4,
+                     Family::pointwise);
   }
 
   OpBuilder builder;
@@ -66,10 +71,14 @@ public:
 
 constexpr Access r = Access::Read, w = Access::Write, rw = Access::ReadWrite;
 
-void addForward(TaskMaker &task, const std::string &name, bool skip, bool saves) {
+void addForward(TaskMaker &task, const std::string &name, bool skip,
+                bool saves) {
   int64_t value = task.u * width * 4, weight = width * 4, n = task.u * width;
   SmallVector<std::tuple<SlotKind, int64_t, int64_t>> slots = {
-      {SlotKind::argument, 0, weight}, {SlotKind::argument, 1, value}, {SlotKind::result, 0, value}, {SlotKind::workspace, 0, value}};
+      {SlotKind::argument, 0, weight},
+      {SlotKind::argument, 1, value},
+      {SlotKind::result, 0, value},
+      {SlotKind::workspace, 0, value}};
   if (saves)
     slots.push_back({SlotKind::saved, 0, value});
   if (skip)
@@ -85,10 +94,12 @@ void addForward(TaskMaker &task, const std::string &name, bool skip, bool saves)
     task.launch("copy", {{3, r}, {2, w}}, n);
 }
 
-void addBackward(TaskMaker &task, const std::string &name, bool skip, bool adds) {
+void addBackward(TaskMaker &task, const std::string &name, bool skip,
+                 bool adds) {
   int64_t value = task.u * width * 4, weight = width * 4, n = task.u * width;
   SmallVector<std::tuple<SlotKind, int64_t, int64_t>> slots = {
-      {SlotKind::argument, 0, weight}, {SlotKind::argument, 1, value}, {SlotKind::saved, 0, value}, {SlotKind::cotangent, 0, value},
+      {SlotKind::argument, 0, weight}, {SlotKind::argument, 1, value},
+      {SlotKind::saved, 0, value},     {SlotKind::cotangent, 0, value},
       {SlotKind::gradient, 0, weight}, {SlotKind::gradient, 1, value}};
   if (skip)
     slots.push_back({SlotKind::gradient, 2, value});
@@ -96,8 +107,10 @@ void addBackward(TaskMaker &task, const std::string &name, bool skip, bool adds)
     slots.push_back({SlotKind::workspace, 0, value});
   int64_t last = slots.size() - 1;
   task.begin(name, slots);
-  task.launch("weight_gradient." + std::to_string(task.u), {{1, r}, {3, r}, {4, rw}}, width);
-  task.launch("scale_backward", {{0, r}, {1, r}, {2, r}, {3, r}, {adds ? last : 5, w}}, n);
+  task.launch("weight_gradient." + std::to_string(task.u),
+              {{1, r}, {3, r}, {4, rw}}, width);
+  task.launch("scale_backward",
+              {{0, r}, {1, r}, {2, r}, {3, r}, {adds ? last : 5, w}}, n);
   if (adds)
     task.launch("add_to", {{last, r}, {5, rw}}, n);
   if (skip)
@@ -119,26 +132,34 @@ void addTasks(ModuleOp module, int64_t u) {
   addForward(task, forwardTaskName("first", u), false, true);
   addForward(task, recomputeTaskName("first", u), false, true);
   addForward(task, forwardTaskName("first.eval", u), false, false);
-  task.begin(backwardTaskName("first", u, {}), {{SlotKind::argument, 1, value},
-                                                {SlotKind::cotangent, 0, value},
-                                                {SlotKind::gradient, 0, weight}});
-  task.launch("weight_gradient." + std::to_string(u), {{0, r}, {1, r}, {2, rw}}, width);
+  task.begin(backwardTaskName("first", u, {}),
+             {{SlotKind::argument, 1, value},
+              {SlotKind::cotangent, 0, value},
+              {SlotKind::gradient, 0, weight}});
+  task.launch("weight_gradient." + std::to_string(u), {{0, r}, {1, r}, {2, rw}},
+              width);
   for (const char *name : {"loss", "loss.eval"}) {
-    task.begin(forwardTaskName(name, u),
-               {{SlotKind::argument, 0, value}, {SlotKind::argument, 1, value}, {SlotKind::result, 0, 4}});
+    task.begin(forwardTaskName(name, u), {{SlotKind::argument, 0, value},
+                                          {SlotKind::argument, 1, value},
+                                          {SlotKind::result, 0, 4}});
     task.launch("loss." + std::to_string(u), {{0, r}, {1, r}, {2, rw}}, 1);
   }
-  task.begin(recomputeTaskName("loss", u), {{SlotKind::argument, 0, value}, {SlotKind::argument, 1, value}});
+  task.begin(recomputeTaskName("loss", u),
+             {{SlotKind::argument, 0, value}, {SlotKind::argument, 1, value}});
   task.begin(backwardTaskName("loss", u, {}), {{SlotKind::argument, 0, value},
                                                {SlotKind::argument, 1, value},
                                                {SlotKind::cotangent, 0, 4},
                                                {SlotKind::gradient, 0, value}});
   task.launch("loss_backward", {{0, r}, {1, r}, {2, r}, {3, w}}, u * width);
-  task.begin(prologueTaskName(),
-             {{SlotKind::argument, 1, batch * width * 4}, {SlotKind::result, 0, 4}, {SlotKind::result, 1, 4}, {SlotKind::workspace, 0, 8}});
+  task.begin(prologueTaskName(), {{SlotKind::argument, 1, batch * width * 4},
+                                  {SlotKind::result, 0, 4},
+                                  {SlotKind::result, 1, 4},
+                                  {SlotKind::workspace, 0, 8}});
   task.launch("denominator", {{0, r}, {1, w}, {2, w}}, 1);
-  task.begin(updateTaskName("momentum", 1),
-             {{SlotKind::parameter, 0, weight}, {SlotKind::gradient, 0, weight}, {SlotKind::state, 0, weight}, {SlotKind::scalar, 0, 4}});
+  task.begin(updateTaskName("momentum", 1), {{SlotKind::parameter, 0, weight},
+                                             {SlotKind::gradient, 0, weight},
+                                             {SlotKind::state, 0, weight},
+                                             {SlotKind::scalar, 0, 4}});
   task.launch("momentum", {{0, rw}, {1, r}, {2, rw}, {3, r}}, width);
   task.begin(updateTaskName("momentum", 2), {{SlotKind::parameter, 0, weight},
                                              {SlotKind::gradient, 0, weight},
@@ -170,7 +191,10 @@ Model makeChain(bool training, int64_t u) {
     tensor.stateBytes = training ? alignTo64(width * 4) : 0;
     problem.tensors.push_back(tensor);
     model.tensorVariable.push_back(tensor.name);
-    model.updates.push_back(training ? UpdateBinding{"momentum", {tensor.name + ".momentum"}, {"rate"}} : UpdateBinding());
+    model.updates.push_back(
+        training
+            ? UpdateBinding{"momentum", {tensor.name + ".momentum"}, {"rate"}}
+            : UpdateBinding());
   }
   problem.values = {makeValue("x", false), makeValue("target", false)};
   for (int v = 0; v < 4; ++v)
@@ -183,14 +207,17 @@ Model makeChain(bool training, int64_t u) {
   planner::Cost cost{u, 1e-5, 2e-5, training ? value : 0, value, value};
   planner::Cost lossCost{u, 1e-6, 1e-6, 0, 0, 0};
   std::string suffix = training ? "" : ".eval";
-  problem.functions = {{"scale" + suffix, {cost}}, {"skip" + suffix, {cost}}, {"loss" + suffix, {lossCost}},
+  problem.functions = {{"scale" + suffix, {cost}},
+                       {"skip" + suffix, {cost}},
+                       {"loss" + suffix, {lossCost}},
                        {"first" + suffix, {cost}}};
   problem.scalars.push_back({"loss", 4, planner::ScalarRole::Accumulator});
   if (training)
     problem.scalars.push_back({"seed", 4, planner::ScalarRole::Seed});
   model.losses.push_back({0, training ? 1 : -1, 1});
 
-  auto addScale = [&](const std::string &name, int tensor, int input, int output) {
+  auto addScale = [&](const std::string &name, int tensor, int input,
+                      int output) {
     planner::Layer layer;
     layer.name = name;
     layer.function = input == x ? firstFunction : scaleFunction;
@@ -198,7 +225,10 @@ Model makeChain(bool training, int64_t u) {
     layer.inputs = {{input, training, training && input != x}};
     layer.outputs = {output};
     problem.layers.push_back(layer);
-    model.layers.push_back({(input == x ? "first" : "scale") + suffix, {ofTensor(tensor), ofValue(input)}, {ofValue(output)}, {-1}});
+    model.layers.push_back({(input == x ? "first" : "scale") + suffix,
+                            {ofTensor(tensor), ofValue(input)},
+                            {ofValue(output)},
+                            {-1}});
   };
   addScale("first", 0, x, v0);
   addScale("second", 1, v0, v1);
@@ -210,14 +240,20 @@ Model makeChain(bool training, int64_t u) {
   skip.inputs = {{v2, training, training}, {v0, false, training}};
   skip.outputs = {v3};
   problem.layers.push_back(skip);
-  model.layers.push_back({"skip" + suffix, {ofTensor(2), ofValue(v2), ofValue(v0)}, {ofValue(v3)}, {-1}});
+  model.layers.push_back({"skip" + suffix,
+                          {ofTensor(2), ofValue(v2), ofValue(v0)},
+                          {ofValue(v3)},
+                          {-1}});
   planner::Layer loss;
   loss.name = "loss";
   loss.function = lossFunction;
   loss.inputs = {{v3, training, training}, {target, training, false}};
   loss.isLoss = true;
   problem.layers.push_back(loss);
-  model.layers.push_back({"loss" + suffix, {ofValue(v3), ofValue(target)}, {ofScalar(0)}, {training ? 1 : -1}});
+  model.layers.push_back({"loss" + suffix,
+                          {ofValue(v3), ofValue(target)},
+                          {ofScalar(0)},
+                          {training ? 1 : -1}});
   problem.hostUpdate = {1e-6, 1e-9};
   problem.deviceUpdate = {1e-6, 1e-10};
   problem.link();
@@ -236,16 +272,21 @@ OwningOpRef<ModuleOp> makeChainModule(MLIRContext *context, int64_t u) {
                                                              context);
   OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
   auto vector = RankedTensorType::get({width}, builder.getF32Type());
-  auto addVariable = [&](const std::string &name, RankedTensorType type, nn::Role role) {
+  auto addVariable = [&](const std::string &name, RankedTensorType type,
+                         nn::Role role) {
     auto roleAttr = nn::RoleAttr::get(context, role);
-    return nn::VariableOp::create(builder, builder.getUnknownLoc(), builder.getStringAttr(name), TypeAttr::get(type),
-                                  roleAttr, Attribute());
+    return nn::VariableOp::create(builder, builder.getUnknownLoc(),
+                                  builder.getStringAttr(name),
+                                  TypeAttr::get(type), roleAttr, Attribute());
   };
   for (int t = 0; t < 3; ++t) {
     addVariable("w" + std::to_string(t), vector, nn::Role::parameter);
-    addVariable("w" + std::to_string(t) + ".momentum", vector, nn::Role::optimizer);
+    addVariable("w" + std::to_string(t) + ".momentum", vector,
+                nn::Role::optimizer);
   }
-  auto rate = addVariable("rate", RankedTensorType::get({}, builder.getF32Type()), nn::Role::scalar);
+  auto rate =
+      addVariable("rate", RankedTensorType::get({}, builder.getF32Type()),
+                  nn::Role::scalar);
   rate->setAttr("nn.scalar_kind", builder.getI64IntegerAttr(HM_SCALAR_LR));
   addTasks(*module, u);
   return module;

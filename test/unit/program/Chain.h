@@ -14,11 +14,13 @@
 
 namespace harmony::test {
 
-/// The model of Kernels.cpp: three weights of which the second is tied, a value with two consumers.
+/// The model of Kernels.cpp: three weights of which the second is tied, a value
+/// with two consumers.
 Model makeChain(bool training, int64_t microbatch);
 
 /// Its variables, graphs and tasks for one microbatch size.
-mlir::OwningOpRef<mlir::ModuleOp> makeChainModule(mlir::MLIRContext *context, int64_t microbatch);
+mlir::OwningOpRef<mlir::ModuleOp> makeChainModule(mlir::MLIRContext *context,
+                                                  int64_t microbatch);
 
 void loadDialects(mlir::MLIRContext *context);
 

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 //
-// x -> w0 x -> w1 . -> w1 . -> w2 . + (w0 x) -> half the squared distance from the target. The weights are
-// vectors, the products elementwise. Kernels whose work depends on the microbatch have it in
-// their name, as generated ones have.
+// x -> w0 x -> w1 . -> w1 . -> w2 . + (w0 x) -> half the squared distance from
+// the target. The weights are vectors, the products elementwise. Kernels whose
+// work depends on the microbatch have it in their name, as generated ones have.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,8 +20,12 @@ namespace harmony::test {
 
 namespace {
 
-const float *in(void *const *buffers, int i) { return static_cast<const float *>(buffers[i]); }
-float *out(void *const *buffers, int i) { return static_cast<float *>(buffers[i]); }
+const float *in(void *const *buffers, int i) {
+  return static_cast<const float *>(buffers[i]);
+}
+float *out(void *const *buffers, int i) {
+  return static_cast<float *>(buffers[i]);
+}
 
 void scale(void *const *b, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i)
@@ -39,14 +43,16 @@ void addTo(void *const *b, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i)
     out(b, 1)[i] += in(b, 0)[i];
 }
-/// dx = dy * w, plus what `saved` differs from w * x: nothing, where it is right.
+/// dx = dy * w, plus what `saved` differs from w * x: nothing, where it is
+/// right.
 void scaleBackward(void *const *b, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
     float w = in(b, 0)[i % width];
     out(b, 4)[i] = in(b, 3)[i] * w + (in(b, 2)[i] - w * in(b, 1)[i]);
   }
 }
-template <int64_t u> void weightGradient(void *const *b, int64_t begin, int64_t end) {
+template <int64_t u>
+void weightGradient(void *const *b, int64_t begin, int64_t end) {
   for (int64_t j = begin; j < end; ++j) {
     float sum = 0;
     for (int64_t i = 0; i < u; ++i)
@@ -54,7 +60,8 @@ template <int64_t u> void weightGradient(void *const *b, int64_t begin, int64_t 
     out(b, 2)[j] += sum;
   }
 }
-template <int64_t u> void loss(void *const *b, int64_t begin, int64_t end) {
+template <int64_t u>
+void loss(void *const *b, int64_t begin, int64_t end) {
   for (int64_t k = begin; k < end; ++k) {
     float sum = 0;
     for (int64_t i = 0; i < u * width; ++i) {
@@ -88,7 +95,8 @@ void momentum2(void *const *b, int64_t begin, int64_t end) {
   }
 }
 
-void call(const std::string &name, std::vector<const void *> buffers, int64_t extent) {
+void call(const std::string &name, std::vector<const void *> buffers,
+          int64_t extent) {
   std::vector<void *> pointers;
   for (const void *buffer : buffers)
     pointers.push_back(const_cast<void *>(buffer));
@@ -107,7 +115,10 @@ Activations forward(const State &state, const float *x, int64_t u) {
   a.values[0].assign(x, x + u * width);
   for (int l = 0; l < 4; ++l) {
     a.values[l + 1].resize(u * width);
-    call("scale", {state.weights[weightOf[l]].data(), a.values[l].data(), a.values[l + 1].data()}, u * width);
+    call("scale",
+         {state.weights[weightOf[l]].data(), a.values[l].data(),
+          a.values[l + 1].data()},
+         u * width);
   }
   call("add_to", {a.values[1].data(), a.values[4].data()}, u * width);
   return a;
@@ -154,8 +165,12 @@ State initialState() {
   return state;
 }
 
-std::vector<float> batchInput(int64_t step) { return pattern(batch * width, 20 + step); }
-std::vector<float> batchTarget(int64_t step) { return pattern(batch * width, 50 + step); }
+std::vector<float> batchInput(int64_t step) {
+  return pattern(batch * width, 20 + step);
+}
+std::vector<float> batchTarget(int64_t step) {
+  return pattern(batch * width, 50 + step);
+}
 
 StepResult trainStep(State &state, int64_t step, int64_t u, float rate) {
   std::vector<float> x = batchInput(step), target = batchTarget(step);
@@ -178,8 +193,12 @@ StepResult trainStep(State &state, int64_t step, int64_t u, float rate) {
       std::vector<float> product(u * width);
       call("scale", {w, a.values[l].data(), product.data()}, u * width);
       call("weight_gradient" + suffix,
-           {a.values[l].data(), dy.data(), result.gradients[weightOf[l]][l == 2].data()}, width);
-      call("scale_backward", {w, a.values[l].data(), product.data(), dy.data(), dx.data()}, u * width);
+           {a.values[l].data(), dy.data(),
+            result.gradients[weightOf[l]][l == 2].data()},
+           width);
+      call("scale_backward",
+           {w, a.values[l].data(), product.data(), dy.data(), dx.data()},
+           u * width);
       if (l == 1)
         call("add", {skip.data(), dx.data(), dx.data()}, u * width);
       dy = dx;
@@ -196,13 +215,15 @@ StepResult trainStep(State &state, int64_t step, int64_t u, float rate) {
   return result;
 }
 
-std::vector<float> evaluateOutputs(const State &state, int64_t step, int64_t u, float &total) {
+std::vector<float> evaluateOutputs(const State &state, int64_t step, int64_t u,
+                                   float &total) {
   std::vector<float> x = batchInput(step), target = batchTarget(step), outputs;
   total = 0;
   for (int64_t first = 0; first < batch; first += u) {
     Activations a = forward(state, x.data() + first * width, u);
     outputs.insert(outputs.end(), a.values[4].begin(), a.values[4].end());
-    call("loss." + std::to_string(u), {a.values[4].data(), target.data() + first * width, &total}, 1);
+    call("loss." + std::to_string(u),
+         {a.values[4].data(), target.data() + first * width, &total}, 1);
   }
   return outputs;
 }

@@ -15,7 +15,8 @@
 
 namespace harmony::test {
 
-/// Elements of a sample and of a weight: 96 bytes, so that not everything is aligned by itself.
+/// Elements of a sample and of a weight: 96 bytes, so that not everything is
+/// aligned by itself.
 inline constexpr int64_t width = 24;
 inline constexpr int64_t batch = 8;
 
@@ -29,13 +30,16 @@ struct State {
 State initialState();
 std::vector<float> batchInput(int64_t step), batchTarget(int64_t step);
 
-/// What a step and an evaluation give, computed layer by layer with the same kernels.
+/// What a step and an evaluation give, computed layer by layer with the same
+/// kernels.
 struct StepResult {
   float loss = 0, denominator = 0;
   std::vector<float> gradients[3][2];
 };
-StepResult trainStep(State &state, int64_t step, int64_t microbatch, float rate);
-std::vector<float> evaluateOutputs(const State &state, int64_t step, int64_t microbatch, float &loss);
+StepResult trainStep(State &state, int64_t step, int64_t microbatch,
+                     float rate);
+std::vector<float> evaluateOutputs(const State &state, int64_t step,
+                                   int64_t microbatch, float &loss);
 
 } // namespace harmony::test
 

@@ -36,14 +36,19 @@ class Programs : public ::testing::Test {
 protected:
   void SetUp() override { loadDialects(&context); }
 
-  planner::Machine machine(int64_t capacity) { return planner::Machine::uniform("test", 1, capacity, 1e8, 1e-6); }
-
-  int64_t least(int64_t u, const planner::SearchOptions &options) {
-    return planner::minDeviceBytes(makeChain(true, u).problem, machine(1 << 20), options);
+  planner::Machine machine(int64_t capacity) {
+    return planner::Machine::uniform("test", 1, capacity, 1e8, 1e-6);
   }
 
-  std::optional<planner::Plan> plan(const Model &model, int64_t capacity, const planner::SearchOptions &options) {
-    planner::Result result = planner::solve(model.problem, machine(capacity), options);
+  int64_t least(int64_t u, const planner::SearchOptions &options) {
+    return planner::minDeviceBytes(makeChain(true, u).problem, machine(1 << 20),
+                                   options);
+  }
+
+  std::optional<planner::Plan> plan(const Model &model, int64_t capacity,
+                                    const planner::SearchOptions &options) {
+    planner::Result result =
+        planner::solve(model.problem, machine(capacity), options);
     if (auto *planned = std::get_if<planner::Planned>(&result))
       return planned->plan;
     ADD_FAILURE() << std::get<planner::Infeasible>(result).message;
@@ -51,12 +56,14 @@ protected:
   }
 
   /// Through all stages with their verifiers.
-  std::optional<Compiled> compile(int64_t u, int64_t capacity, const planner::SearchOptions &options) {
+  std::optional<Compiled> compile(int64_t u, int64_t capacity,
+                                  const planner::SearchOptions &options) {
     Compiled compiled;
     Model train = makeChain(true, u), evaluate = makeChain(false, u);
     planner::SearchOptions evaluateOptions;
     evaluateOptions.residency = options.residency;
-    auto step = plan(train, capacity, options), evaluation = plan(evaluate, capacity, evaluateOptions);
+    auto step = plan(train, capacity, options),
+         evaluation = plan(evaluate, capacity, evaluateOptions);
     if (!step || !evaluation)
       return std::nullopt;
     compiled.step = *step;
@@ -64,10 +71,13 @@ protected:
     compiled.module = makeChainModule(&context, u);
     ModuleOp module = *compiled.module;
     addDevices(module, machine(capacity));
-    bool built = succeeded(schedulePlan(module, train, compiled.step, ProgramKind::step)) &&
-                 succeeded(schedulePlan(module, evaluate, compiled.evaluate, ProgramKind::evaluate)) &&
-                 succeeded(assignAddresses(module, &compiled.step, &compiled.evaluate)) && succeeded(verify(module)) &&
-                 succeeded(verifyMemory(module));
+    bool built = succeeded(schedulePlan(module, train, compiled.step,
+                                        ProgramKind::step)) &&
+                 succeeded(schedulePlan(module, evaluate, compiled.evaluate,
+                                        ProgramKind::evaluate)) &&
+                 succeeded(assignAddresses(module, &compiled.step,
+                                           &compiled.evaluate)) &&
+                 succeeded(verify(module)) && succeeded(verifyMemory(module));
     if (!built) {
       ADD_FAILURE() << "schedule or memory failed";
       return std::nullopt;
@@ -85,7 +95,8 @@ protected:
 
   void checkRun(const Compiled &compiled, int64_t u, bool singleThread) {
     constexpr int64_t steps = 3;
-    RunResult result = runBlob(compiled.program.blob, compiled.program.kernels, steps, rate, singleThread);
+    RunResult result = runBlob(compiled.program.blob, compiled.program.kernels,
+                               steps, rate, singleThread);
     ASSERT_EQ(result.error, "");
     State state = initialState();
     for (int64_t step = 0; step < steps; ++step) {
@@ -93,7 +104,8 @@ protected:
       EXPECT_EQ(result.steps[step].loss, expected.loss) << "step " << step;
       EXPECT_EQ(result.steps[step].denominator, expected.denominator);
       for (int p = 0; step == 0 && p < 3; ++p) {
-        EXPECT_EQ(result.steps[0].gradients[p][0], expected.gradients[p][0]) << "parameter " << p;
+        EXPECT_EQ(result.steps[0].gradients[p][0], expected.gradients[p][0])
+            << "parameter " << p;
         if (p == 1) {
           EXPECT_EQ(result.steps[0].gradients[p][1], expected.gradients[p][1]);
         }
@@ -127,8 +139,10 @@ TEST_F(Programs, EveryPlanTrainsAlike) {
       if (pins / 4 == 2)
         options.recompute = planner::Recompute::All;
       int64_t smallest = least(u, options);
-      for (int64_t capacity : {smallest, smallest + smallest / 4, int64_t(1) << 20}) {
-        SCOPED_TRACE("microbatch " + std::to_string(u) + ", pins " + std::to_string(pins) + ", capacity " +
+      for (int64_t capacity :
+           {smallest, smallest + smallest / 4, int64_t(1) << 20}) {
+        SCOPED_TRACE("microbatch " + std::to_string(u) + ", pins " +
+                     std::to_string(pins) + ", capacity " +
                      std::to_string(capacity));
         std::optional<Compiled> compiled = compile(u, capacity, options);
         ASSERT_TRUE(compiled);
@@ -161,12 +175,15 @@ TEST_F(Programs, SizeDoesNotGrowWithMicrobatches) {
   options.layersPerPack = 2;
   options.recompute = planner::Recompute::All;
   options.updatePlace = planner::UpdatePlace::Host;
-  std::optional<Compiled> few = compile(4, 1 << 20, options), many = compile(1, 1 << 20, options);
+  std::optional<Compiled> few = compile(4, 1 << 20, options),
+                          many = compile(1, 1 << 20, options);
   ASSERT_TRUE(few && many);
   auto commands = [](const Compiled &compiled) {
-    return reinterpret_cast<const HmHeader *>(compiled.program.blob.data())->commands.count;
+    return reinterpret_cast<const HmHeader *>(compiled.program.blob.data())
+        ->commands.count;
   };
-  EXPECT_LE(commands(*many), commands(*few) + commands(*few) / 8) << "8 microbatches against 2";
+  EXPECT_LE(commands(*many), commands(*few) + commands(*few) / 8)
+      << "8 microbatches against 2";
 }
 
 TEST_F(Programs, TextSurvivesParsing) {
@@ -181,18 +198,20 @@ TEST_F(Programs, TextSurvivesParsing) {
   EXPECT_EQ(text, second);
 }
 
-/// Removes one wait after another from valid programs: the replay must see the missing order, or the
-/// order must be given by others. Counts both.
+/// Removes one wait after another from valid programs: the replay must see the
+/// missing order, or the order must be given by others. Counts both.
 TEST_F(Programs, ReplayMissesNoMissingWait) {
   int caught = 0, implied = 0;
   for (int64_t slack : {0, 500, 100000}) {
     planner::SearchOptions options;
     options.microbatch = 2;
-    std::optional<Compiled> compiled = compile(2, least(2, options) + slack, options);
+    std::optional<Compiled> compiled =
+        compile(2, least(2, options) + slack, options);
     ASSERT_TRUE(compiled);
     int waits = 0;
     compiled->module->walk([&](schedule::WaitOp) { ++waits; });
-    ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+    ScopedDiagnosticHandler quiet(&context,
+                                  [](Diagnostic &) { return success(); });
     for (int index = 0; index < waits; ++index) {
       OwningOpRef<ModuleOp> mutant = compiled->module->clone();
       int at = 0;
@@ -207,19 +226,23 @@ TEST_F(Programs, ReplayMissesNoMissingWait) {
   }
   RecordProperty("caught", caught);
   RecordProperty("implied", implied);
-  EXPECT_GT(caught, 3 * implied) << caught << " caught, " << implied << " implied by other waits";
+  EXPECT_GT(caught, 3 * implied)
+      << caught << " caught, " << implied << " implied by other waits";
 }
 
-/// Moves one buffer after another onto the address of the first: the replay must object.
+/// Moves one buffer after another onto the address of the first: the replay
+/// must object.
 TEST_F(Programs, ReplaySeesOverlap) {
   planner::SearchOptions options;
   options.microbatch = 2;
   std::optional<Compiled> compiled = compile(2, 1 << 20, options);
   ASSERT_TRUE(compiled);
-  ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+  ScopedDiagnosticHandler quiet(&context,
+                                [](Diagnostic &) { return success(); });
   SmallVector<schedule::BufferOp> persistent;
   for (auto buffer : compiled->module->getOps<schedule::BufferOp>())
-    if (buffer.getPersistent() && buffer.getProgram() == ProgramKind::step && buffer.getContent() == schedule::Content::tensor)
+    if (buffer.getPersistent() && buffer.getProgram() == ProgramKind::step &&
+        buffer.getContent() == schedule::Content::tensor)
       persistent.push_back(buffer);
   ASSERT_GE(persistent.size(), 2u) << "everything fits, so weights stay";
   persistent[1].setOffset(*persistent[0].getOffset());
@@ -233,7 +256,8 @@ TEST_F(Programs, ReplaySeesOverlap) {
 class Messages : public Programs {
 protected:
   /// The first error that `action` reports.
-  template <typename Action> std::string errorOf(Action action) {
+  template <typename Action>
+  std::string errorOf(Action action) {
     std::string message;
     ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
       if (message.empty())
@@ -245,7 +269,8 @@ protected:
   }
 
   /// Builds the step's program after the module or model has been spoilt.
-  template <typename Spoil> std::string buildError(Spoil spoil, ProgramKind kind = ProgramKind::step) {
+  template <typename Spoil>
+  std::string buildError(Spoil spoil, ProgramKind kind = ProgramKind::step) {
     Model model = makeChain(kind == ProgramKind::step, 2);
     planner::SearchOptions options;
     options.layersPerPack = 5;
@@ -264,32 +289,50 @@ protected:
 
 TEST_F(Messages, Building) {
   auto erase = [](StringRef name) {
-    return [name](ModuleOp module, Model &, planner::Plan &) { module.lookupSymbol(name)->erase(); };
+    return [name](ModuleOp module, Model &, planner::Plan &) {
+      module.lookupSymbol(name)->erase();
+    };
   };
-  // Of a message that ends in the planner's name of an event, the part before its number.
-  auto withoutEvent = [](const std::string &message) { return message.substr(0, message.rfind(" event ")); };
-  EXPECT_EQ(withoutEvent(buildError(erase("scale.u2"))), "has no task @scale.u2, which layer 'second' runs in");
-  EXPECT_EQ(buildError(erase("update.momentum.uses2")), "has no task @update.momentum.uses2, which updates 'w1'");
+  // Of a message that ends in the planner's name of an event, the part before
+  // its number.
+  auto withoutEvent = [](const std::string &message) {
+    return message.substr(0, message.rfind(" event "));
+  };
+  EXPECT_EQ(withoutEvent(buildError(erase("scale.u2"))),
+            "has no task @scale.u2, which layer 'second' runs in");
+  EXPECT_EQ(buildError(erase("update.momentum.uses2")),
+            "has no task @update.momentum.uses2, which updates 'w1'");
   EXPECT_EQ(buildError(erase(prologueTaskName())),
-            std::string("has no task @") + prologueTaskName() + ", which computes the denominators of 1 loss terms");
-  EXPECT_EQ(buildError(erase("main")), "has no function @main whose arguments are the graph inputs");
-  EXPECT_EQ(buildError(erase("w1.momentum")), "optimizer state @w1.momentum of 'w1' is no nn.variable");
+            std::string("has no task @") + prologueTaskName() +
+                ", which computes the denominators of 1 loss terms");
+  EXPECT_EQ(buildError(erase("main")),
+            "has no function @main whose arguments are the graph inputs");
+  EXPECT_EQ(buildError(erase("w1.momentum")),
+            "optimizer state @w1.momentum of 'w1' is no nn.variable");
   EXPECT_EQ(buildError([](ModuleOp, Model &, planner::Plan &plan) {
               for (planner::Home &home : plan.homes)
                 if (home.kind == planner::HomeKind::State)
                   home.slotBytes = 32;
             }),
             "optimizer state of 'w0' takes 96 bytes, but the plan has 32");
-  EXPECT_EQ(buildError([](ModuleOp module, Model &, planner::Plan &) {
-              module.lookupSymbol("main")->erase();
-              OwningOpRef<ModuleOp> other = parseSourceString<ModuleOp>(
-                  R"(func.func private @main(tensor<24x?xf32, #nn.batch<1, 2>> {nn.name = "x"}))", module.getContext());
-              other->lookupSymbol("main")->moveBefore(module.getBody(), module.getBody()->begin());
-            }),
-            "input 'x' has its samples along axis 1, 2 indices to a sample; expected one along axis 0");
-  EXPECT_EQ(buildError([](ModuleOp, Model &, planner::Plan &plan) {
-              llvm::erase_if(plan.homes, [](const planner::Home &home) { return home.kind == planner::HomeKind::Value; });
-            }, ProgramKind::evaluate),
+  EXPECT_EQ(
+      buildError([](ModuleOp module, Model &, planner::Plan &) {
+        module.lookupSymbol("main")->erase();
+        OwningOpRef<ModuleOp> other = parseSourceString<ModuleOp>(
+            R"(func.func private @main(tensor<24x?xf32, #nn.batch<1, 2>> {nn.name = "x"}))",
+            module.getContext());
+        other->lookupSymbol("main")->moveBefore(module.getBody(),
+                                                module.getBody()->begin());
+      }),
+      "input 'x' has its samples along axis 1, 2 indices to a sample; expected "
+      "one along axis 0");
+  EXPECT_EQ(buildError(
+                [](ModuleOp, Model &, planner::Plan &plan) {
+                  llvm::erase_if(plan.homes, [](const planner::Home &home) {
+                    return home.kind == planner::HomeKind::Value;
+                  });
+                },
+                ProgramKind::evaluate),
             "output 'v3' has no home in the evaluation plan");
   EXPECT_EQ(withoutEvent(buildError([](ModuleOp, Model &, planner::Plan &plan) {
               for (planner::Buffer &buffer : plan.buffers)
@@ -323,7 +366,8 @@ TEST_F(Messages, Emitting) {
     harmony.buffer @b of step on 0 content gradient 0 use 0 bytes 4 slots 1 stride 4 live [0, 0] id 0
     harmony.program @step kind step batch 1 { harmony.queue @q compute on 0 period 0 { harmony.zero @b event 0 } }
   )"),
-            "'harmony.zero' op uses @b, which has no address: assign addresses first");
+            "'harmony.zero' op uses @b, which has no address: assign addresses "
+            "first");
   EXPECT_EQ(emitError(R"(
     harmony.program @step kind step batch 1 { harmony.queue @q compute on 0 period 0 { harmony.zero @b event 0 } }
   )"),
@@ -338,20 +382,27 @@ TEST_F(Messages, Emitting) {
   EXPECT_EQ(emitError("nn.variable #nn.role<parameter> @w : tensor<4xf32>"),
             "'nn.variable' op has no home in the host store");
   EXPECT_EQ(emitError("nn.variable #nn.role<parameter> @w : tensor<4xi16>"),
-            "'nn.variable' op has element type 'i16', which programs do not know; accepted are f16, bf16, f32, f64, i1, "
+            "'nn.variable' op has element type 'i16', which programs do not "
+            "know; accepted are f16, bf16, f32, f64, i1, "
             "i8, ui8, i32, i64");
   EXPECT_EQ(emitError(R"(
     nn.variable #nn.role<constant> @c : tensor<4xf32> = #nn.file<"a", 0, 16>
     harmony.home @h content tensor bytes 16 slots 1 variables [@c] id 0 at 0
   )"),
-            "'nn.variable' op is a constant whose value #nn.file<\"a\", 0, 16> is no dense elements attribute");
-  EXPECT_EQ(emitError(R"(harmony.output "y" in @h sample_bytes 4 : tensor<?xf32, #nn.batch<0, 1>>)"),
-            "'harmony.output' op lies in @h, which is no harmony.home with an address");
-  EXPECT_EQ(emitError("harmony.loss step @n over @d scale 1.0"),
-            "'harmony.loss' op refers to what is no harmony.home with an address");
+            "'nn.variable' op is a constant whose value #nn.file<\"a\", 0, 16> "
+            "is no dense elements attribute");
+  EXPECT_EQ(
+      emitError(
+          R"(harmony.output "y" in @h sample_bytes 4 : tensor<?xf32, #nn.batch<0, 1>>)"),
+      "'harmony.output' op lies in @h, which is no harmony.home with an "
+      "address");
+  EXPECT_EQ(
+      emitError("harmony.loss step @n over @d scale 1.0"),
+      "'harmony.loss' op refers to what is no harmony.home with an address");
 }
 
-/// Two microbatches of 2 samples through a ring of two slots, a product, an update on the host.
+/// Two microbatches of 2 samples through a ring of two slots, a product, an
+/// update on the host.
 TEST_F(Messages, Dump) {
   const char *text = R"(
     nn.variable #nn.role<parameter> @w : tensor<2x2xf32>

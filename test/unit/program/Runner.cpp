@@ -36,7 +36,8 @@ struct Memory {
 
 class Session {
 public:
-  Session(const std::vector<char> &bytes, const std::vector<std::string> &kernels, bool singleThread)
+  Session(const std::vector<char> &bytes,
+          const std::vector<std::string> &kernels, bool singleThread)
       : copy(bytes.size()) {
     std::memcpy(copy.data.get(), bytes.data(), bytes.size());
     for (const std::string &name : kernels) {
@@ -44,21 +45,24 @@ public:
       if (!functions.back())
         throw std::runtime_error("no kernel '" + name + "'");
     }
-    blob = std::make_unique<Blob>(copy.data.get(), bytes.size(), functions.size());
+    blob =
+        std::make_unique<Blob>(copy.data.get(), bytes.size(), functions.size());
     const HmHeader &header = blob->header();
     DriverOptions options;
     for (const HmDevice &device : blob->devices())
-      options.devices.push_back({device.capacity, std::max(device.peak, device.evaluatePeak), 0});
+      options.devices.push_back(
+          {device.capacity, std::max(device.peak, device.evaluatePeak), 0});
     options.kernels = kernelTable(*blob, functions.data(), functions.size());
     options.threads = 2;
     options.chunk = 5;
     options.poison = true;
     options.paranoid = singleThread;
     driver = createHostDriver(options);
-    const std::pair<HmSpace, int64_t> spaces[] = {{HM_SPACE_HOST, header.hostBytes},
-                                                  {HM_SPACE_BATCH, header.batchBytes},
-                                                  {HM_SPACE_SCALARS, header.scalarCount * 4},
-                                                  {HM_SPACE_DUMP, header.dumpBytes}};
+    const std::pair<HmSpace, int64_t> spaces[] = {
+        {HM_SPACE_HOST, header.hostBytes},
+        {HM_SPACE_BATCH, header.batchBytes},
+        {HM_SPACE_SCALARS, header.scalarCount * 4},
+        {HM_SPACE_DUMP, header.dumpBytes}};
     for (auto [space, size] : spaces) {
       memories.emplace_back(size);
       driver->setHostMemory(space, memories.back().data.get(), size);
@@ -85,7 +89,9 @@ public:
   }
   void setBatch(int64_t step) {
     for (const HmInput &input : blob->inputs()) {
-      std::vector<float> values = blob->string(input.name) == std::string("x") ? batchInput(step) : batchTarget(step);
+      std::vector<float> values = blob->string(input.name) == std::string("x")
+                                      ? batchInput(step)
+                                      : batchTarget(step);
       std::memcpy(at(1, input.offset), values.data(), values.size() * 4);
     }
   }
@@ -100,13 +106,16 @@ public:
   std::string compare(HmProgramKind kind, int64_t executions, int64_t peak) {
     std::string text;
     for (int c = 0; c < HM_TRAFFIC_COUNT; ++c) {
-      int64_t planned = blob->header().programs[kind].traffic[c] * executions, measured = driver->traffic()[c];
+      int64_t planned = blob->header().programs[kind].traffic[c] * executions,
+              measured = driver->traffic()[c];
       if (planned != measured)
-        text += "traffic " + std::to_string(c) + ": planned " + std::to_string(planned) + ", measured " +
+        text += "traffic " + std::to_string(c) + ": planned " +
+                std::to_string(planned) + ", measured " +
                 std::to_string(measured) + "\n";
     }
     if (driver->peak(0) != peak)
-      text += "peak: planned " + std::to_string(peak) + ", measured " + std::to_string(driver->peak(0)) + "\n";
+      text += "peak: planned " + std::to_string(peak) + ", measured " +
+              std::to_string(driver->peak(0)) + "\n";
     return text;
   }
 
@@ -118,7 +127,9 @@ public:
   std::unique_ptr<Engine> engine;
 
 private:
-  float *at(int space, int64_t offset) { return reinterpret_cast<float *>(memories[space].data.get() + offset); }
+  float *at(int space, int64_t offset) {
+    return reinterpret_cast<float *>(memories[space].data.get() + offset);
+  }
 };
 
 void run(Session &session, int64_t steps, float rate, RunResult &result) {
@@ -142,7 +153,8 @@ void run(Session &session, int64_t steps, float rate, RunResult &result) {
       continue;
     for (int p = 0; p < 3; ++p) {
       int use = 0;
-      for (const HmGradient &gradient : session.blob->gradients(session.variable("w" + std::to_string(p)))) {
+      for (const HmGradient &gradient :
+           session.blob->gradients(session.variable("w" + std::to_string(p)))) {
         float *from = session.dump(gradient.home);
         out.gradients[p][use++].assign(from, from + width);
       }
@@ -152,7 +164,8 @@ void run(Session &session, int64_t steps, float rate, RunResult &result) {
   session.engine->run(HM_PROGRAM_STORE);
   for (int p = 0; p < 3; ++p) {
     result.state.weights[p] = session.read("w" + std::to_string(p));
-    result.state.momenta[p] = session.read("w" + std::to_string(p) + ".momentum");
+    result.state.momenta[p] =
+        session.read("w" + std::to_string(p) + ".momentum");
   }
   if (!session.blob->has(HM_PROGRAM_EVALUATE))
     return;
@@ -160,16 +173,19 @@ void run(Session &session, int64_t steps, float rate, RunResult &result) {
   session.driver->resetEvidence();
   session.engine->run(HM_PROGRAM_EVALUATE);
   session.engine->run(HM_PROGRAM_EVALUATE);
-  result.evidence += session.compare(HM_PROGRAM_EVALUATE, 2, device.evaluatePeak);
-  result.evaluationLoss = session.host(session.loss(HM_PROGRAM_EVALUATE).numerator)[0];
+  result.evidence +=
+      session.compare(HM_PROGRAM_EVALUATE, 2, device.evaluatePeak);
+  result.evaluationLoss =
+      session.host(session.loss(HM_PROGRAM_EVALUATE).numerator)[0];
   float *from = session.host(session.blob->outputs()[0].home);
   result.outputs.assign(from, from + batch * width);
 }
 
 } // namespace
 
-RunResult runBlob(const std::vector<char> &blob, const std::vector<std::string> &kernels, int64_t steps, float rate,
-                  bool singleThread) {
+RunResult runBlob(const std::vector<char> &blob,
+                  const std::vector<std::string> &kernels, int64_t steps,
+                  float rate, bool singleThread) {
   RunResult result;
   try {
     Session session(blob, kernels, singleThread);

@@ -12,20 +12,24 @@
 
 namespace harmony::test {
 
-/// What a blob computed, and what the driver measured against what the header says.
+/// What a blob computed, and what the driver measured against what the header
+/// says.
 struct RunResult {
   std::string error; ///< of the runtime; empty: it ran
   State state;
   std::vector<StepResult> steps; ///< gradients of the dumped step alone
   std::vector<float> outputs;    ///< of the evaluation, where there is one
   float evaluationLoss = 0;
-  std::string evidence; ///< what differs from the header: empty when peak and traffic agree
+  std::string evidence; ///< what differs from the header: empty when peak and
+                        ///< traffic agree
 };
 
-/// Load, `steps` training steps of which the first is dumped, store, an evaluation on the batch of step 0, with
-/// released and unwritten memory poisoned. `singleThread` also makes the host store unreadable in kernels.
-RunResult runBlob(const std::vector<char> &blob, const std::vector<std::string> &kernels, int64_t steps, float rate,
-                  bool singleThread);
+/// Load, `steps` training steps of which the first is dumped, store, an
+/// evaluation on the batch of step 0, with released and unwritten memory
+/// poisoned. `singleThread` also makes the host store unreadable in kernels.
+RunResult runBlob(const std::vector<char> &blob,
+                  const std::vector<std::string> &kernels, int64_t steps,
+                  float rate, bool singleThread);
 
 } // namespace harmony::test
 
