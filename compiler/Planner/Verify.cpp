@@ -19,8 +19,6 @@
 
 #include "compiler/Planner/Replay.h"
 
-#include <algorithm>
-
 namespace harmony::planner {
 
 const std::vector<std::string> verifyRules = {
