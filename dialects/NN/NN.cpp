@@ -436,8 +436,9 @@ LogicalResult IotaOp::verify() {
   RankedTensorType type = typeOf(getResult());
   if (!isa<IntegerType>(type.getElementType()))
     return emitOpError("element type must be an integer");
-  if (getAxis() < 0 || static_cast<int64_t>(getAxis()) >= type.getRank() || getExtent(type, getAxis()).factor)
-    return emitOpError("axis ") << getAxis() << " must be a static axis of the result";
+  int64_t axis = getAxis();
+  if (axis < 0 || axis >= type.getRank() || getExtent(type, axis).factor)
+    return emitOpError("axis ") << axis << " must be a static axis of the result";
   return success();
 }
 
@@ -491,16 +492,13 @@ LogicalResult CrossEntropyOp::verify() {
 // Folders
 //===----------------------------------------------------------------------===//
 
-OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
+OpFoldResult ReshapeOp::fold(FoldAdaptor) {
   if (getOperand().getType() == getResult().getType())
     return getOperand();
   if (auto producer = getOperand().getDefiningOp<ReshapeOp>()) {
     setOperand(producer.getOperand());
     return getResult();
   }
-  if (auto elements = dyn_cast_or_null<DenseElementsAttr>(adaptor.getOperand());
-      elements && typeOf(getResult()).hasStaticShape())
-    return elements.reshape(typeOf(getResult()));
   return {};
 }
 
@@ -568,7 +566,7 @@ LogicalResult GroupOp::verify() {
   Block &block = getBody().front();
   if (block.getArgumentTypes() != getOperandTypes())
     return emitOpError("block arguments must have the operands' types");
-  if (block.empty() || !isa<YieldOp>(block.back()))
+  if (!isa<YieldOp>(block.back()))
     return emitOpError("body must end in nn.yield");
   if (block.getTerminator()->getOperandTypes() != getResultTypes())
     return emitOpError("yielded values must have the results' types");
