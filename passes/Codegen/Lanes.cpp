@@ -26,6 +26,16 @@ Value harmony::codegen::makeInteger(OpBuilder &builder, Location loc, int64_t va
   return arith::ConstantOp::create(builder, loc, builder.getI64IntegerAttr(value));
 }
 
+/// The greater (or lesser) of two floats, NaN if either is: three instructions where
+/// arith.maximumf, which orders zeros as well, takes five. Of equal values, as of zeros of both
+/// signs, it is `lhs`.
+static Value selectExtreme(OpBuilder &builder, Location loc, arith::CmpFPredicate predicate, Value lhs, Value rhs) {
+  Value isBetter = arith::CmpFOp::create(builder, loc, predicate, rhs, lhs);
+  Value extreme = arith::SelectOp::create(builder, loc, isBetter, rhs, lhs);
+  Value isNaN = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UNO, rhs, rhs);
+  return arith::SelectOp::create(builder, loc, isNaN, rhs, extreme);
+}
+
 Value harmony::codegen::combine(OpBuilder &builder, Location loc, nn::ReduceKind kind, Value lhs, Value rhs) {
   Type element = getElementTypeOrSelf(lhs.getType());
   bool isFloat = isa<FloatType>(element), isBool = element.isInteger(1);
@@ -38,13 +48,13 @@ Value harmony::codegen::combine(OpBuilder &builder, Location loc, nn::ReduceKind
     return arith::AddIOp::create(builder, loc, lhs, rhs);
   case nn::ReduceKind::max:
     if (isFloat)
-      return arith::MaximumFOp::create(builder, loc, lhs, rhs);
+      return selectExtreme(builder, loc, arith::CmpFPredicate::OGT, lhs, rhs);
     if (isBool)
       return arith::OrIOp::create(builder, loc, lhs, rhs);
     return arith::MaxSIOp::create(builder, loc, lhs, rhs);
   case nn::ReduceKind::min:
     if (isFloat)
-      return arith::MinimumFOp::create(builder, loc, lhs, rhs);
+      return selectExtreme(builder, loc, arith::CmpFPredicate::OLT, lhs, rhs);
     if (isBool)
       return arith::AndIOp::create(builder, loc, lhs, rhs);
     return arith::MinSIOp::create(builder, loc, lhs, rhs);

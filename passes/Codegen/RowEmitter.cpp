@@ -21,6 +21,8 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace harmony;
 using namespace harmony::codegen;
@@ -61,6 +63,8 @@ private:
   Value loadRow(unsigned node, Block &block);
   Value combineChunks(unsigned node, Block *block);
   Value apply(OpBuilder &at, const RowNode &node, ValueRange operands, bool lanes);
+  bool comparesIndices(const RowNode &node) const;
+  Value compareNarrow(const RowNode &node, Block &block);
   Value convertIndex(OpBuilder &at, Value index, Type element, bool lanes);
   Value clampIndex(OpBuilder &at, Value index, int64_t extent, bool lanes);
   Value makeConstant(OpBuilder &at, TypedAttr value, bool lanes);
@@ -402,6 +406,47 @@ Value RowEmitter::apply(OpBuilder &at, const RowNode &node, ValueRange operands,
   return at.create(state)->getResult(0);
 }
 
+/// Whether a node compares indices along the row, all of them small, with something
+/// that is the same for the whole row: a class with a label, a column with a row.
+bool RowEmitter::comparesIndices(const RowNode &node) const {
+  auto compare = dyn_cast_or_null<arith::CmpIOp>(node.op);
+  if (node.kind != Node::Element || !compare || compare.getPredicate() > arith::CmpIPredicate::sge)
+    return false;
+  return llvm::all_of(node.operands, [&](unsigned number) {
+    const RowNode &operand = program.nodes[number];
+    if (!operand.type.isInteger(64) || !operand.isRow)
+      return operand.type.isInteger(64);
+    int64_t most = 0;
+    for (auto [extents, strides] : {std::pair(&program.outer, &operand.strides.outer),
+                                    std::pair(&program.inner, &operand.strides.inner)})
+      for (auto [extent, stride] : llvm::zip_equal(*extents, *strides))
+        most += stride < 0 ? std::numeric_limits<int32_t>::max() : extent * stride;
+    return operand.kind == Node::Iota && !program.flat && most < std::numeric_limits<int32_t>::max();
+  });
+}
+
+/// Such a comparison in 32 bits: half the registers. Clamping what is compared with keeps
+/// the order to every index.
+Value RowEmitter::compareNarrow(const RowNode &node, Block &block) {
+  OpBuilder &at = block.builder;
+  Type narrow = at.getI32Type();
+  SmallVector<Value> operands;
+  for (unsigned number : node.operands) {
+    if (program.nodes[number].isRow) {
+      operands.push_back(arith::TruncIOp::create(at, loc, target.getLaneType(narrow), getValue(number, block)));
+      continue;
+    }
+    Value value = getUniform(number);
+    Value least = makeInteger(rowBuilder, loc, std::numeric_limits<int32_t>::min());
+    Value most = makeInteger(rowBuilder, loc, std::numeric_limits<int32_t>::max());
+    value = arith::MaxSIOp::create(rowBuilder, loc, value, least);
+    value = arith::MinSIOp::create(rowBuilder, loc, value, most);
+    value = arith::TruncIOp::create(rowBuilder, loc, narrow, value);
+    operands.push_back(target.splat(at, loc, value));
+  }
+  return apply(at, node, operands, /*lanes=*/true);
+}
+
 /// A value that a whole row shares; emitted in front of the pass that asks first.
 Value RowEmitter::getUniform(unsigned number) {
   if (auto known = uniforms.find(number); known != uniforms.end())
@@ -518,6 +563,8 @@ Value RowEmitter::computeRow(unsigned number, Block &block) {
     return convertIndex(at, index, node.type, block.lanes);
   }
   case Node::Element: {
+    if (block.lanes && comparesIndices(node))
+      return compareNarrow(node, block);
     SmallVector<Value> operands;
     for (unsigned operand : node.operands)
       operands.push_back(getValue(operand, block));

@@ -14,6 +14,7 @@
 #include "test/unit/codegen/KernelRunner.h"
 
 #include <cmath>
+#include <limits>
 #include <gtest/gtest.h>
 
 using namespace harmony;
@@ -441,6 +442,47 @@ TEST(Kernels, RunInPlace) {
   backward.options.inPlace = {1, -1, -1};
   for (int64_t extent : backward.extents)
     runCase(backward, extent);
+}
+
+TEST(Kernels, CompareLabelsOfAnySize) {
+  // Comparisons with indices are made in 32 bits; labels are not indices yet.
+  Case test{"labels", kCrossEntropy, {}, {}, 4, 1e-4};
+  KernelRunner runner(instantiate(kCrossEntropy, 40), {});
+  ASSERT_TRUE(runner.isValid());
+  ASSERT_TRUE(runner.compile(HostTarget{}));
+  runner.makeInputs(5, 40);
+  runner.inputs[1].integers[0] = -100;
+  runner.inputs[1].integers[1] = (int64_t(1) << 32) + 3;
+  runner.inputs[1].integers[2] = std::numeric_limits<int64_t>::min();
+  std::vector<Bytes> results = runner.run(0);
+  std::vector<nn::HostTensor> expected = runner.evaluate();
+  for (size_t i = 0; i < expected.size(); ++i)
+    expectClose(test, KernelRunner::toNumbers(results[i], runner.resultTypes[i].getElementType()), expected[i], false);
+}
+
+TEST(Kernels, PassOnNaN) {
+  constexpr int64_t kLength = 100;
+  KernelRunner softmax(instantiate(kSoftmax, kLength), {}), column(instantiate(kColumnMiddle, kLength), {});
+  for (int64_t at : {0, 31, 32, 95, 96, 99}) {
+    SCOPED_TRACE("element " + std::to_string(at));
+    ASSERT_TRUE(softmax.compile(HostTarget{}));
+    softmax.makeInputs(1, 1);
+    softmax.inputs[0].floats[kLength + at] = NAN;
+    std::vector<double> values = KernelRunner::toNumbers(softmax.run(0)[0], softmax.resultTypes[0].getElementType());
+    for (int64_t i = 0; i < 3 * kLength; ++i)
+      EXPECT_EQ(std::isnan(values[i]), i / kLength == 1) << i;
+
+    // [70, 3, D]: the maximum over axis 1 of sample 0, the minimum over axes 0 and 1.
+    ASSERT_TRUE(column.compile(HostTarget{}));
+    column.makeInputs(1, 1);
+    column.inputs[0].floats[kLength + at] = NAN;
+    std::vector<Bytes> results = column.run(0);
+    for (int result : {1, 2}) {
+      values = KernelRunner::toNumbers(results[result], column.resultTypes[result].getElementType());
+      for (int64_t i = 0; i < kLength; ++i)
+        EXPECT_EQ(std::isnan(values[i]), i == at) << "result " << result << ", " << i;
+    }
+  }
 }
 
 TEST(Kernels, RefuseToOverwriteWhatIsStillRead) {
