@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Writes transformers and perceptrons with random weights as ONNX, in the form that exporters give them.
+
+    make_models.py gpt OUT.onnx [--layers 6 --hidden 384 --heads 6 --length 128 --vocabulary 8192]
+    make_models.py mlp OUT.onnx [--layers 4 --inputs 784 --hidden 2048 --classes 10]
+
+Both take a symbolic batch and end in SoftmaxCrossEntropyLoss. The transformer is GPT-2's: learned positions,
+layer norms in front of attention and of the perceptron, one product for queries, keys and values, gelu in its
+tanh form, the token table tied to the last product. The same arguments give the same file. Needs the onnx package.
+"""
+import argparse
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+
+class Graph:
+    """Nodes and initializers of a model in the making; methods return the name of what they make."""
+
+    def __init__(self, seed):
+        self.nodes, self.initializers, self.count = [], [], 0
+        self.random = np.random.default_rng(seed)
+
+    def weight(self, name, *shape, scale=0.02):
+        array = self.random.standard_normal(shape, dtype=np.float32) * np.float32(scale)
+        return self.keep(name, array)
+
+    def keep(self, name, array):
+        self.initializers.append(numpy_helper.from_array(array, name))
+        return name
+
+    def filled(self, name, value, *shape):
+        return self.keep(name, np.full(shape, value, np.float32))
+
+    def constant(self, array):
+        return self.op("Constant", value=numpy_helper.from_array(np.asarray(array)))
+
+    def op(self, kind, *inputs, outputs=1, **attributes):
+        names = [f"{kind.lower()}_{self.count + i}" for i in range(outputs)]
+        self.count += outputs
+        self.nodes.append(helper.make_node(kind, list(inputs), names, **attributes))
+        return names[0] if outputs == 1 else names
+
+    def save(self, path, inputs, output):
+        graph = helper.make_graph(self.nodes, "main", inputs,
+                                  [helper.make_tensor_value_info(output, TensorProto.FLOAT, [])], self.initializers)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+        model.ir_version = 9
+        onnx.save(model, path)
+
+
+def linear(g, x, name, inputs, outputs):
+    product = g.op("MatMul", x, g.weight(f"{name}.weight", inputs, outputs))
+    return g.op("Add", product, g.filled(f"{name}.bias", 0, outputs))
+
+
+def layer_norm(g, x, name, hidden):
+    return g.op("LayerNormalization", x, g.filled(f"{name}.weight", 1, hidden), g.filled(f"{name}.bias", 0, hidden),
+                axis=-1, epsilon=1e-5)
+
+
+def attention(g, x, name, hidden, heads, length, mask):
+    split = g.op("Split", linear(g, x, f"{name}.c_attn", hidden, 3 * hidden), outputs=3, axis=-1, num_outputs=3)
+    heads_shape = g.constant(np.array([-1, length, heads, hidden // heads], np.int64))
+    query, key, value = (g.op("Reshape", part, heads_shape) for part in split)
+    query, value = (g.op("Transpose", part, perm=[0, 2, 1, 3]) for part in (query, value))
+    key = g.op("Transpose", key, perm=[0, 2, 3, 1])
+    scale = g.constant(np.float32((hidden // heads) ** -0.5))
+    scores = g.op("Add", g.op("Mul", g.op("MatMul", query, key), scale), mask)
+    mixed = g.op("MatMul", g.op("Softmax", scores, axis=-1), value)
+    mixed = g.op("Transpose", mixed, perm=[0, 2, 1, 3])
+    joined = g.op("Reshape", mixed, g.constant(np.array([-1, length, hidden], np.int64)))
+    return linear(g, joined, f"{name}.c_proj", hidden, hidden)
+
+
+def make_gpt(path, layers, hidden, heads, length, vocabulary, seed):
+    """GPT-2 for next-token loss: int64 inputs input_ids and labels [batch, length]."""
+    g = Graph(seed)
+    table = g.weight("wte.weight", vocabulary, hidden)
+    positions = g.op("Gather", g.weight("wpe.weight", length, hidden), g.constant(np.arange(length)), axis=0)
+    x = g.op("Add", g.op("Gather", table, "input_ids", axis=0), positions)
+    mask = g.constant(np.triu(np.full((length, length), np.finfo(np.float32).min, np.float32), 1))
+    for i in range(layers):
+        name = f"h.{i}"
+        x = g.op("Add", x, attention(g, layer_norm(g, x, f"{name}.ln_1", hidden), f"{name}.attn", hidden, heads,
+                                     length, mask))
+        inner = linear(g, layer_norm(g, x, f"{name}.ln_2", hidden), f"{name}.mlp.c_fc", hidden, 4 * hidden)
+        inner = g.op("Gelu", inner, approximate="tanh")
+        x = g.op("Add", x, linear(g, inner, f"{name}.mlp.c_proj", 4 * hidden, hidden))
+    x = layer_norm(g, x, "ln_f", hidden)
+    logits = g.op("MatMul", x, g.op("Transpose", table, perm=[1, 0]))
+    logits = g.op("Reshape", logits, g.constant(np.array([-1, vocabulary], np.int64)))
+    labels = g.op("Reshape", "labels", g.constant(np.array([-1], np.int64)))
+    loss = g.op("SoftmaxCrossEntropyLoss", logits, labels, reduction="mean", ignore_index=-100)
+    g.save(path, [helper.make_tensor_value_info(n, TensorProto.INT64, ["batch", length])
+                  for n in ("input_ids", "labels")], loss)
+
+
+def make_mlp(path, layers, inputs, hidden, classes, seed):
+    """`layers` hidden layers of one width with relu, then a classifier: x [batch, inputs], labels [batch]."""
+    g = Graph(seed)
+    x, width = "x", inputs
+    for i in range(layers):
+        weight = g.weight(f"fc{i}.weight", hidden, width, scale=(2 / width) ** 0.5)
+        x = g.op("Relu", g.op("Gemm", x, weight, g.filled(f"fc{i}.bias", 0, hidden), transB=1))
+        width = hidden
+    x = g.op("Gemm", x, g.weight("classifier.weight", classes, width, scale=width ** -0.5),
+             g.filled("classifier.bias", 0, classes), transB=1)
+    loss = g.op("SoftmaxCrossEntropyLoss", x, "labels", reduction="mean")
+    g.save(path, [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", inputs]),
+                  helper.make_tensor_value_info("labels", TensorProto.INT64, ["batch"])], loss)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="write a model for benchmarks as ONNX")
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    gpt, mlp = kinds.add_parser("gpt"), kinds.add_parser("mlp")
+    for sub, options in ((gpt, dict(layers=6, hidden=384, heads=6, length=128, vocabulary=8192, seed=0)),
+                         (mlp, dict(layers=4, inputs=784, hidden=2048, classes=10, seed=0))):
+        sub.add_argument("path")
+        for name, default in options.items():
+            sub.add_argument(f"--{name}", type=int, default=default)
+    arguments = vars(parser.parse_args())
+    {"gpt": make_gpt, "mlp": make_mlp}[arguments.pop("kind")](**arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Measures training steps against what the machine can do, all in one run.
+
+    bench/run.py [--build build] [--rounds 3] [--quick] [--write docs/Performance.md]
+
+Makes a GPT-2-like transformer and a perceptron, compiles both for every instruction set of this processor, and in
+each round measures the ceiling of the product library, the bandwidth of memory and the training steps one after the
+other, with one and with two threads. The best of the rounds counts, since other work on the machine only ever makes
+things slower. Prints the tables of docs/Performance.md; --write puts them there between its markers. Needs the onnx
+package (for make_models.py) and the targets harmonyc and gemm_ceiling.
+"""
+import argparse, json, pathlib, re, subprocess, sys, tempfile
+
+import make_models
+
+HERE = pathlib.Path(__file__).resolve().parent
+FAMILIES = ("gemm", "pointwise", "row", "column", "gather", "copy", "transfers")
+MARKERS = ("<!-- tables of bench/run.py -->", "<!-- end of tables -->")
+
+
+class Transformer:
+    name, batch, flags = "transformer", 8, []
+
+    def __init__(self, quick):
+        self.layers = 2 if quick else 6
+        self.hidden, self.heads, self.length, self.vocabulary = 384, 6, 128, 8192
+
+    def describe(self):
+        return (f"GPT-2-like: {self.layers} layers, hidden {self.hidden}, {self.heads} heads, {self.length} tokens, "
+                f"vocabulary {self.vocabulary}, batch {self.batch}")
+
+    def make(self, path):
+        make_models.make_gpt(path, self.layers, self.hidden, self.heads, self.length, self.vocabulary, seed=0)
+
+    def flops(self):
+        """Of the products of a step, masked attention counted in full; forward once, backward twice."""
+        tokens = self.batch * self.length
+        linear = 2 * tokens * (12 * self.hidden ** 2 * self.layers + self.vocabulary * self.hidden)
+        attention = 4 * tokens * self.length * self.hidden * self.layers
+        return 3 * (linear + attention)
+
+
+class Perceptron:
+    name, batch = "perceptron", 256
+    flags = ["--optimizer-on", "device"]
+
+    def __init__(self, quick):
+        self.layers, self.inputs, self.hidden, self.classes = 2 if quick else 4, 784, 2048, 10
+
+    def describe(self):
+        return (f"perceptron: {self.layers} hidden layers of {self.hidden}, {self.inputs} inputs, "
+                f"{self.classes} classes, batch {self.batch}")
+
+    def make(self, path):
+        make_models.make_mlp(path, self.layers, self.inputs, self.hidden, self.classes, seed=0)
+
+    def flops(self):
+        first = self.inputs * self.hidden
+        others = self.hidden ** 2 * (self.layers - 1) + self.hidden * self.classes
+        return 2 * self.batch * (2 * first + 3 * others)  # the inputs need no gradient
+
+
+def run(command):
+    result = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if result.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\nends with {result.returncode}\n{result.stderr}")
+    return result.stdout + result.stderr
+
+
+def measure_steps(executable, steps, threads, log):
+    """Returns the seconds of the fastest step and the share of each kernel family."""
+    output = run([executable, "--synthetic", "--steps", steps, "--threads", threads, "--time-report", "--log", log])
+    times = [json.loads(line)["step_s"] for line in open(log) if '"step_s"' in line]
+    seconds = {name: float(value) for name, value in re.findall(r"^  (\w+) +([\d.]+) ", output, re.M)}
+    total = sum(seconds.get(family, 0) for family in FAMILIES)
+    return min(times[1:]), {family: seconds.get(family, 0) / total for family in FAMILIES}
+
+
+def best(current, new, key):
+    return new if current is None or key(new) > key(current) else current
+
+
+def measure(arguments):
+    build = arguments.build.resolve()
+    harmonyc, ceiling = build / "bin/harmonyc", build / "bin/gemm_ceiling"
+    has_avx512 = all(flag in open("/proc/cpuinfo").read() for flag in ("avx512f", "avx512bw", "avx512dq", "avx512vl"))
+    isas = (["avx512"] if has_avx512 else []) + ["avx2"]
+    models = [Transformer(arguments.quick), Perceptron(arguments.quick)]
+    ceilings, steps = {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        for model in models:
+            model.make(str(folder / f"{model.name}.onnx"))
+            for isa in isas:
+                run([harmonyc, "compile", folder / f"{model.name}.onnx", "--batch", model.batch, "--target",
+                     f"host:{isa}", *model.flags, "-o", folder / f"{model.name}.{isa}"])
+        for _ in range(arguments.rounds):
+            for isa in isas:
+                for threads in (1, 2):
+                    report = json.loads(run([ceiling, "--isa", isa, "--threads", threads, "--seconds", 0.2, "--triad"]))
+                    old = ceilings.get((isa, threads), report)
+                    ceilings[isa, threads] = {key: max(old[key], report[key])
+                                              for key in ("gemm_gflops", "triad_gbytes")}
+                    for model in models:
+                        new = measure_steps(folder / f"{model.name}.{isa}", 5, threads, folder / "log.jsonl")
+                        key = model.name, isa, threads
+                        steps[key] = best(steps.get(key), new, lambda result: -result[0])
+    return models, ceilings, steps
+
+
+def tables(models, ceilings, steps):
+    lines = ["| instruction set | threads | product library, GFLOP/s | triad, GB/s |", "| --- | --- | --- | --- |"]
+    for (isa, threads), ceiling in ceilings.items():
+        lines.append(f"| {isa} | {threads} | {ceiling['gemm_gflops']:.0f} | {ceiling['triad_gbytes']:.1f} |")
+    for model in models:
+        lines += ["", f"{model.describe()}; {model.flops() / 1e9:.1f} GFLOP a step:", "",
+                  "| instruction set | threads | step, ms | GFLOP/s | of the ceiling | " +
+                  " | ".join(FAMILIES) + " |", "| " + " | ".join(["---"] * (5 + len(FAMILIES))) + " |"]
+        for (name, isa, threads), (seconds, shares) in steps.items():
+            if name != model.name:
+                continue
+            rate = model.flops() / seconds / 1e9
+            cells = [isa, threads, f"{seconds * 1e3:.0f}", f"{rate:.0f}",
+                     f"{100 * rate / ceilings[isa, threads]['gemm_gflops']:.0f} %"]
+            cells += [f"{100 * shares[family]:.1f} %" for family in FAMILIES]
+            lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="measure training steps against the machine's ceiling")
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build", help="build folder")
+    parser.add_argument("--rounds", type=int, default=3, help="measurements of everything; the best counts")
+    parser.add_argument("--quick", action="store_true", help="fewer layers")
+    parser.add_argument("--write", type=pathlib.Path, help="file whose tables are replaced")
+    arguments = parser.parse_args()
+    text = tables(*measure(arguments))
+    print(text)
+    if arguments.write:
+        before, rest = arguments.write.read_text().split(MARKERS[0])
+        after = rest.split(MARKERS[1])[1]
+        arguments.write.write_text(f"{before}{MARKERS[0]}\n{text}\n{MARKERS[1]}{after}")
+
+
+if __name__ == "__main__":
+    main()
