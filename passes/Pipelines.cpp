@@ -19,7 +19,6 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
@@ -48,32 +47,6 @@ void harmony::buildDifferentiateStage(OpPassManager &passes) {
   passes.addPass(createVerifyDifferentiatedPass());
   // What is one kernel is decided, before packs, for forward and backward alike.
   passes.addPass(createFormGroupsPass());
-}
-
-namespace {
-struct StageOptions : PassPipelineOptions<StageOptions> {
-  Option<std::string> until{*this, "until", llvm::cl::desc("last stage: normalize, layers or differentiate"),
-                            llvm::cl::init("differentiate")};
-  Option<std::string> optimizer{*this, "optimizer", llvm::cl::desc("adamw, adam or sgd"), llvm::cl::init("adamw")};
-  Option<bool> forward{*this, "forward", llvm::cl::desc("outputs alone"), llvm::cl::init(false)};
-};
-} // namespace
-
-void harmony::registerHarmonyPipelines() {
-  PassPipelineRegistration<StageOptions>(
-      "harmony-pipeline", "The compiler's stages from the onnx dialect on, up to one of them",
-      [](OpPassManager &passes, const StageOptions &stage) {
-        PipelineOptions options;
-        options.optimizer = stage.optimizer;
-        options.normalize.forward = stage.forward;
-        buildNormalizeStage(passes, options);
-        if (stage.until == "normalize")
-          return;
-        buildLayersStage(passes);
-        if (stage.until == "layers")
-          return;
-        buildDifferentiateStage(passes);
-      });
 }
 
 void harmony::registerHarmonyDialects(DialectRegistry &registry) {

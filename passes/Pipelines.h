@@ -28,9 +28,6 @@ void buildNormalizeStage(mlir::OpPassManager &passes, const PipelineOptions &opt
 void buildLayersStage(mlir::OpPassManager &passes);
 void buildDifferentiateStage(mlir::OpPassManager &passes);
 
-/// --harmony-pipeline{until=STAGE ...} of harmony-opt.
-void registerHarmonyPipelines();
-
 } // namespace harmony
 
 #endif // PASSES_PIPELINES_H

@@ -30,6 +30,7 @@ if with_numpy:
 
 config.environment["PATH"] = os.pathsep.join(
     [os.path.join(config.build_dir, "bin"), config.llvm_tools_dir, config.environment.get("PATH", "")])
+config.environment["PYTHON"] = config.python
 config.environment["HARMONY_MODELS"] = os.path.join(config.test_source_root, "models")
 config.substitutions.append(("%models", os.path.join(config.test_source_root, "models")))
 config.substitutions.append(("%root", config.source_dir))

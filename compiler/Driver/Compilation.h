@@ -38,6 +38,12 @@ public:
   /// Executable and weights.
   int write(llvm::ArrayRef<char> payload);
 
+  /// Begins behind `differentiate` with a module that somebody else owns, and gives it back.
+  void adopt(mlir::ModuleOp other) { module = other; }
+  void release() { (void)module.release(); }
+  /// The samples per step, from the model or from --batch.
+  int findBatch();
+
   mlir::ModuleOp getModule() { return *module; }
   const planner::Planned &getPlan() const { return training ? trainingPlan.planned : evaluationPlan.planned; }
   const planner::Problem &getProblem() const { return training ? trainingModel.problem : evaluationModel.problem; }
@@ -52,7 +58,6 @@ public:
 
 private:
   int runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
-  int findBatch();
   int planOne(Model &model, PlanOutcome &outcome, bool forTraining);
   std::string makeNumericsKey();
   std::string fingerprint();

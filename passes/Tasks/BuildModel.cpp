@@ -463,6 +463,7 @@ private:
     formGroups(function);
     TaskOptions task;
     task.name = name;
+    task.family = schedule::Family::update;
     auto argument = [&](SlotKind kind, int64_t index) {
       task.argumentKinds.push_back(kind);
       task.argumentIndices.push_back(index);

@@ -572,7 +572,7 @@ private:
       switch (launch.kind) {
       case Launch::Kind::Kernel:
         schedule::LaunchOp::create(builder, launch.loc, launch.kernel, refs, launch.extent, launch.grain,
-                                   static_cast<schedule::Family>(launch.family));
+                                   options.family.value_or(static_cast<schedule::Family>(launch.family)));
         break;
       case Launch::Kind::Product:
         schedule::GemmOp::create(builder, launch.loc, launch.gemm, refs);

@@ -28,6 +28,8 @@ struct TaskOptions {
 
   llvm::SmallVector<bool> accumulate; ///< by result: added to what the slot holds
   llvm::SmallVector<bool> discard;    ///< by result: goes to the workspace
+  std::optional<schedule::Family> family; ///< what all kernels count as; default: each its own
+
   /// Results are written after everything has been read: slots may share memory.
   bool writeLast = false;
 };

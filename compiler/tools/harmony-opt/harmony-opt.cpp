@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/Driver/Passes.h"
 #include "dialects/Harmony/Harmony.h"
 #include "dialects/NN/NN.h"
 #include "dialects/ONNX/ONNX.h"
@@ -40,6 +41,7 @@ int main(int argc, char **argv) {
   harmony::registerSchedulePasses();
   harmony::registerMemoryPasses();
   harmony::registerCodegenPasses();
-  harmony::registerHarmonyPipelines();
+  harmony::registerDriverPasses();
+  harmony::registerHarmonyPipeline();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "harmonyc pass driver\n", registry));
 }
