@@ -43,8 +43,8 @@ AtomList Atoms::resolve(ArrayRef<unsigned> list) const {
 }
 
 LogicalResult Atoms::equate(ArrayRef<unsigned> lhs, ArrayRef<unsigned> rhs) {
-  // From the innermost factors outwards. A split may concern atoms further out on
-  // either side as well, so the lists are resolved anew in every step.
+  // From the innermost factors outwards. A split may concern atoms further out
+  // on either side as well, so the lists are resolved anew in every step.
   AtomList left = resolve(lhs), right = resolve(rhs);
   while (!left.empty() && !right.empty()) {
     left = resolve(left);
@@ -59,7 +59,8 @@ LogicalResult Atoms::equate(ArrayRef<unsigned> lhs, ArrayRef<unsigned> rhs) {
       continue;
     }
     unsigned big = extentL > extentR ? l : r;
-    int64_t small = std::min(extentL, extentR), whole = std::max(extentL, extentR);
+    int64_t small = std::min(extentL, extentR),
+            whole = std::max(extentL, extentR);
     if (whole % small)
       return failure();
     int outer = atoms.size();

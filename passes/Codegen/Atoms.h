@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// An atom is an index that several tensors share. Every axis of every value in a
-// group is a list of atoms, outermost first; elementwise ops and broadcasts equate
-// axes, reshapes split them into factors. Axes of extent 1 have no atoms.
+// An atom is an index that several tensors share. Every axis of every value in
+// a group is a list of atoms, outermost first; elementwise ops and broadcasts
+// equate axes, reshapes split them into factors. Axes of extent 1 have no
+// atoms.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,9 +29,10 @@ public:
   int64_t getExtent(llvm::ArrayRef<unsigned> list) const;
   /// The atoms that a list stands for now, outermost first.
   AtomList resolve(llvm::ArrayRef<unsigned> list) const;
-  /// Makes two lists of equal extent the same, splitting atoms where needed. Fails
-  /// where factors do not nest, as for 6 x 4 against 4 x 6.
-  llvm::LogicalResult equate(llvm::ArrayRef<unsigned> lhs, llvm::ArrayRef<unsigned> rhs);
+  /// Makes two lists of equal extent the same, splitting atoms where needed.
+  /// Fails where factors do not nest, as for 6 x 4 against 4 x 6.
+  llvm::LogicalResult equate(llvm::ArrayRef<unsigned> lhs,
+                             llvm::ArrayRef<unsigned> rhs);
 
 private:
   struct Atom {

@@ -20,7 +20,9 @@ using namespace mlir;
 using namespace harmony;
 using namespace harmony::codegen;
 
-static std::string hash(StringRef text) { return llvm::utohexstr(llvm::xxh3_64bits(text), /*LowerCase=*/true, 16); }
+static std::string hash(StringRef text) {
+  return llvm::utohexstr(llvm::xxh3_64bits(text), /*LowerCase=*/true, 16);
+}
 
 static std::string print(Operation *op) {
   std::string text;
@@ -30,17 +32,20 @@ static std::string print(Operation *op) {
 }
 
 /// A constant table as read-only data; equal ones once.
-static Value getTable(OpBuilder &builder, Location loc, ModuleOp kernels, DenseElementsAttr table) {
+static Value getTable(OpBuilder &builder, Location loc, ModuleOp kernels,
+                      DenseElementsAttr table) {
   Type element = table.getElementType();
   DenseElementsAttr contents = table;
   if (element.isInteger(1)) { // a byte each
     SmallVector<int8_t> bytes;
     for (bool value : table.getValues<bool>())
       bytes.push_back(value);
-    contents = DenseElementsAttr::get(RankedTensorType::get({table.getNumElements()}, builder.getI8Type()),
-                                      ArrayRef<int8_t>(bytes));
+    contents = DenseElementsAttr::get(
+        RankedTensorType::get({table.getNumElements()}, builder.getI8Type()),
+        ArrayRef<int8_t>(bytes));
   } else {
-    contents = table.reshape(RankedTensorType::get({table.getNumElements()}, element));
+    contents =
+        table.reshape(RankedTensorType::get({table.getNumElements()}, element));
   }
   std::string text;
   llvm::raw_string_ostream(text) << contents;
@@ -48,28 +53,36 @@ static Value getTable(OpBuilder &builder, Location loc, ModuleOp kernels, DenseE
   if (!kernels.lookupSymbol(name)) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(kernels.getBody());
-    auto type = LLVM::LLVMArrayType::get(contents.getElementType(), contents.getNumElements());
-    LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true, LLVM::Linkage::Internal, name, contents,
+    auto type = LLVM::LLVMArrayType::get(contents.getElementType(),
+                                         contents.getNumElements());
+    LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true,
+                           LLVM::Linkage::Internal, name, contents,
                            /*alignment=*/64);
   }
-  return LLVM::AddressOfOp::create(builder, loc, LLVM::LLVMPointerType::get(builder.getContext()), name);
+  return LLVM::AddressOfOp::create(
+      builder, loc, LLVM::LLVMPointerType::get(builder.getContext()), name);
 }
 
-std::string harmony::codegen::buildRangeFunction(ModuleOp kernels, Location loc, StringRef prefix, unsigned count,
+std::string harmony::codegen::buildRangeFunction(ModuleOp kernels, Location loc,
+                                                 StringRef prefix,
+                                                 unsigned count,
                                                  RangeBody body) {
   MLIRContext *context = kernels.getContext();
   OpBuilder builder(context);
   loc = UnknownLoc::get(context); // equal kernels of different layers are one
   builder.setInsertionPointToEnd(kernels.getBody());
-  Type pointer = LLVM::LLVMPointerType::get(context), index = builder.getI64Type();
+  Type pointer = LLVM::LLVMPointerType::get(context),
+       index = builder.getI64Type();
 
   // The body proper takes pointers that do not alias each other.
   SmallVector<Type> types(count, pointer);
   types.append(2, index);
-  auto inner = func::FuncOp::create(builder, loc, "kernel", builder.getFunctionType(types, {}));
+  auto inner = func::FuncOp::create(builder, loc, "kernel",
+                                    builder.getFunctionType(types, {}));
   inner.setPrivate();
   for (unsigned i = 0; i < count; ++i)
-    inner.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());
+    inner.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
+                     builder.getUnitAttr());
   Block *entry = inner.addEntryBlock();
   builder.setInsertionPointToEnd(entry);
   func::ReturnOp::create(builder, loc);
@@ -80,9 +93,12 @@ std::string harmony::codegen::buildRangeFunction(ModuleOp kernels, Location loc,
     OpBuilder::InsertionGuard guard(entryBuilder);
     entryBuilder.setInsertionPointToStart(entry);
     Value size = makeInteger(entryBuilder, loc, bytes);
-    return LLVM::AllocaOp::create(entryBuilder, loc, pointer, entryBuilder.getI8Type(), size, /*alignment=*/64);
+    return LLVM::AllocaOp::create(entryBuilder, loc, pointer,
+                                  entryBuilder.getI8Type(), size,
+                                  /*alignment=*/64);
   };
-  body(builder, loc, buffers, entry->getArgument(count), entry->getArgument(count + 1), allocate);
+  body(builder, loc, buffers, entry->getArgument(count),
+       entry->getArgument(count + 1), allocate);
 
   std::string name = prefix.str() + "_" + hash(print(inner));
   if (kernels.lookupSymbol(name)) {
@@ -92,12 +108,14 @@ std::string harmony::codegen::buildRangeFunction(ModuleOp kernels, Location loc,
   inner.setName(name + ".body");
 
   builder.setInsertionPointToEnd(kernels.getBody());
-  auto outer = func::FuncOp::create(builder, loc, name, builder.getFunctionType({pointer, index, index}, {}));
+  auto outer = func::FuncOp::create(
+      builder, loc, name, builder.getFunctionType({pointer, index, index}, {}));
   entry = outer.addEntryBlock();
   builder.setInsertionPointToEnd(entry);
   SmallVector<Value> operands;
   for (unsigned i = 0; i < count; ++i)
-    operands.push_back(loadElement(builder, loc, pointer, entry->getArgument(0), makeInteger(builder, loc, i)));
+    operands.push_back(loadElement(builder, loc, pointer, entry->getArgument(0),
+                                   makeInteger(builder, loc, i)));
   operands.push_back(entry->getArgument(1));
   operands.push_back(entry->getArgument(2));
   func::CallOp::create(builder, loc, inner, operands);
@@ -120,7 +138,8 @@ static StringRef getPrefix(int family) {
   }
 }
 
-static Launch emitProgram(const RowProgram &program, Location loc, ModuleOp kernels) {
+static Launch emitProgram(const RowProgram &program, Location loc,
+                          ModuleOp kernels) {
   Launch launch;
   launch.extent = program.getExtent();
   launch.grain = program.getGrain();
@@ -130,8 +149,8 @@ static Launch emitProgram(const RowProgram &program, Location loc, ModuleOp kern
       launch.arguments.push_back(memory.argument);
   launch.function = buildRangeFunction(
       kernels, loc, getPrefix(launch.family), launch.arguments.size(),
-      [&](OpBuilder &builder, Location inner, ArrayRef<Value> pointers, Value begin, Value end,
-          function_ref<Value(int64_t)> allocate) {
+      [&](OpBuilder &builder, Location inner, ArrayRef<Value> pointers,
+          Value begin, Value end, function_ref<Value(int64_t)> allocate) {
         HostLanes target;
         SmallVector<Value> buffers;
         for (const Memory &memory : program.memories) {
@@ -142,7 +161,8 @@ static Launch emitProgram(const RowProgram &program, Location loc, ModuleOp kern
             pointers = pointers.drop_front();
           }
         }
-        emitRowProgram(builder, inner, program, {target, buffers, begin, end, allocate});
+        emitRowProgram(builder, inner, program,
+                       {target, buffers, begin, end, allocate});
       });
   return launch;
 }
@@ -150,24 +170,31 @@ static Launch emitProgram(const RowProgram &program, Location loc, ModuleOp kern
 /// Checks the parts of a specification against each other.
 static LogicalResult verifySpec(const KernelSpec &spec) {
   Operation *op = spec.op;
-  if (spec.operands.size() != op->getNumOperands() || spec.results.size() != op->getNumResults())
+  if (spec.operands.size() != op->getNumOperands() ||
+      spec.results.size() != op->getNumResults())
     return op->emitOpError("as a kernel: has ")
-           << spec.operands.size() << " operand views and " << spec.results.size() << " result views, expected "
+           << spec.operands.size() << " operand views and "
+           << spec.results.size() << " result views, expected "
            << op->getNumOperands() << " and " << op->getNumResults();
   auto hasRank = [](const View &view, Type type) {
     auto tensor = dyn_cast<RankedTensorType>(type);
-    return tensor && tensor.getRank() == static_cast<int64_t>(view.strides.size());
+    return tensor &&
+           tensor.getRank() == static_cast<int64_t>(view.strides.size());
   };
-  for (auto [view, type] : llvm::zip_equal(spec.operands, op->getOperandTypes()))
+  for (auto [view, type] :
+       llvm::zip_equal(spec.operands, op->getOperandTypes()))
     if (!hasRank(view, type))
-      return op->emitOpError("as a kernel: a view of rank ") << view.strides.size() << " does not fit operand type " << type;
+      return op->emitOpError("as a kernel: a view of rank ")
+             << view.strides.size() << " does not fit operand type " << type;
   for (auto [view, type] : llvm::zip_equal(spec.results, op->getResultTypes()))
     if (!hasRank(view, type))
-      return op->emitOpError("as a kernel: a view of rank ") << view.strides.size() << " does not fit result type " << type;
+      return op->emitOpError("as a kernel: a view of rank ")
+             << view.strides.size() << " does not fit result type " << type;
   return success();
 }
 
-FailureOr<EmittedKernel> harmony::codegen::emitHostKernel(const KernelSpec &spec, ModuleOp kernels) {
+FailureOr<EmittedKernel>
+harmony::codegen::emitHostKernel(const KernelSpec &spec, ModuleOp kernels) {
   if (failed(verifySpec(spec)))
     return failure();
   if (auto scatter = dyn_cast<nn::ScatterAddOp>(spec.op))

@@ -29,7 +29,8 @@ KernelSpec harmony::codegen::makeRowMajorSpec(Operation *op) {
   KernelSpec spec{op, {}, {}, {}, {}};
   auto getView = [](Type type) {
     auto tensor = dyn_cast<RankedTensorType>(type);
-    return tensor && tensor.hasStaticShape() ? View::rowMajor(tensor.getShape()) : View();
+    return tensor && tensor.hasStaticShape() ? View::rowMajor(tensor.getShape())
+                                             : View();
   };
   for (Type type : op->getOperandTypes())
     spec.operands.push_back(getView(type));
@@ -44,12 +45,16 @@ static ArrayAttr describe(const EmittedKernel &kernel, Builder &builder) {
     SmallVector<Attribute> arguments;
     for (const Argument &argument : launch.arguments) {
       constexpr StringRef names[] = {"operand ", "result ", "temporary "};
-      arguments.push_back(builder.getStringAttr(names[argument.kind] + Twine(argument.index) +
-                                                (argument.written ? " written" : "")));
+      arguments.push_back(
+          builder.getStringAttr(names[argument.kind] + Twine(argument.index) +
+                                (argument.written ? " written" : "")));
     }
     launches.push_back(builder.getDictionaryAttr(
-        {builder.getNamedAttr("function", FlatSymbolRefAttr::get(builder.getContext(), launch.function)),
-         builder.getNamedAttr("extent", builder.getI64IntegerAttr(launch.extent)),
+        {builder.getNamedAttr(
+             "function",
+             FlatSymbolRefAttr::get(builder.getContext(), launch.function)),
+         builder.getNamedAttr("extent",
+                              builder.getI64IntegerAttr(launch.extent)),
          builder.getNamedAttr("grain", builder.getI64IntegerAttr(launch.grain)),
          builder.getNamedAttr("arguments", builder.getArrayAttr(arguments))}));
   }
@@ -57,13 +62,15 @@ static ArrayAttr describe(const EmittedKernel &kernel, Builder &builder) {
 }
 
 namespace {
-struct EmitHostKernels : harmony::codegen::impl::EmitHostKernelsPassBase<EmitHostKernels> {
+struct EmitHostKernels
+    : harmony::codegen::impl::EmitHostKernelsPassBase<EmitHostKernels> {
   using EmitHostKernelsPassBase::EmitHostKernelsPassBase;
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
     Builder builder(module.getContext());
-    for (func::FuncOp function : llvm::to_vector(module.getOps<func::FuncOp>())) {
+    for (func::FuncOp function :
+         llvm::to_vector(module.getOps<func::FuncOp>())) {
       FailureOr<Operation *> op = getOnlyKernel(function);
       if (failed(op))
         return signalPassFailure();

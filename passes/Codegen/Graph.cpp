@@ -18,9 +18,13 @@ using namespace mlir;
 using namespace harmony;
 using namespace harmony::codegen;
 
-static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
-int64_t harmony::codegen::getElementBytes(Type type) { return std::max(1u, type.getIntOrFloatBitWidth() / 8); }
+int64_t harmony::codegen::getElementBytes(Type type) {
+  return std::max(1u, type.getIntOrFloatBitWidth() / 8);
+}
 
 View View::rowMajor(ArrayRef<int64_t> shape) {
   View view;
@@ -33,12 +37,15 @@ View View::rowMajor(ArrayRef<int64_t> shape) {
   return view;
 }
 
-AtomStrides harmony::codegen::resolveStrides(const Atoms &atoms, const Axes &axes, ArrayRef<int64_t> axisStrides) {
+AtomStrides harmony::codegen::resolveStrides(const Atoms &atoms,
+                                             const Axes &axes,
+                                             ArrayRef<int64_t> axisStrides) {
   AtomStrides strides;
   for (auto [axis, axisStride] : llvm::zip_equal(axes, axisStrides)) {
     int64_t stride = axisStride;
     for (unsigned atom : llvm::reverse(atoms.resolve(axis))) {
-      auto *known = llvm::find_if(strides, [&](auto &entry) { return entry.first == atom; });
+      auto *known = llvm::find_if(
+          strides, [&](auto &entry) { return entry.first == atom; });
       if (known != strides.end())
         known->second += stride;
       else
@@ -57,10 +64,13 @@ FailureOr<Graph> Graph::build(const KernelSpec &spec) {
   Graph graph;
   graph.spec = &spec;
   Operation *op = spec.op;
-  for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
+  for (Type type :
+       llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
     auto tensor = dyn_cast<RankedTensorType>(type);
-    if (!tensor || !tensor.hasStaticShape() || !tensor.getElementType().isIntOrFloat() || !tensor.getNumElements()) {
-      graph.emitError() << "type " << type << " is not a static tensor of numbers";
+    if (!tensor || !tensor.hasStaticShape() ||
+        !tensor.getElementType().isIntOrFloat() || !tensor.getNumElements()) {
+      graph.emitError() << "type " << type
+                        << " is not a static tensor of numbers";
       return failure();
     }
   }
@@ -68,8 +78,9 @@ FailureOr<Graph> Graph::build(const KernelSpec &spec) {
   OpBuilder builder(op->getContext());
   graph.scratch = ModuleOp::create(op->getLoc());
   builder.setInsertionPointToEnd(graph.scratch->getBody());
-  auto function = func::FuncOp::create(builder, op->getLoc(), "group",
-                                       builder.getFunctionType(op->getOperandTypes(), op->getResultTypes()));
+  auto function = func::FuncOp::create(
+      builder, op->getLoc(), "group",
+      builder.getFunctionType(op->getOperandTypes(), op->getResultTypes()));
   graph.body = function.addEntryBlock();
   builder.setInsertionPointToEnd(graph.body);
   IRMapping mapping;
@@ -82,8 +93,8 @@ FailureOr<Graph> Graph::build(const KernelSpec &spec) {
       graph.results.push_back(mapping.lookup(value));
   } else {
     mapping.map(op->getOperands(), graph.body->getArguments());
-    // An op that reads a value twice has two operands in the launch as well; the
-    // mapping leads both to one of them, which has the same address.
+    // An op that reads a value twice has two operands in the launch as well;
+    // the mapping leads both to one of them, which has the same address.
     Operation *copy = builder.clone(*op, mapping);
     copy->setOperands(graph.body->getArguments());
     llvm::append_range(graph.results, copy->getResults());
@@ -104,7 +115,8 @@ FailureOr<Graph> Graph::build(const KernelSpec &spec) {
   }
   builder.setInsertionPointToEnd(graph.body);
   func::ReturnOp::create(builder, op->getLoc(), graph.results);
-  for (Operation &inner : llvm::make_early_inc_range(llvm::reverse(*graph.body)))
+  for (Operation &inner :
+       llvm::make_early_inc_range(llvm::reverse(*graph.body)))
     if (isOpTriviallyDead(&inner))
       inner.erase();
   return graph;
@@ -113,7 +125,9 @@ FailureOr<Graph> Graph::build(const KernelSpec &spec) {
 Value Graph::getValue(unsigned node) const { return reductions.lookup(node); }
 
 bool Graph::isUsedInside(Value value) const {
-  return llvm::any_of(value.getUsers(), [](Operation *user) { return !isa<func::ReturnOp>(user); });
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    return !isa<func::ReturnOp>(user);
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -121,7 +135,8 @@ bool Graph::isUsedInside(Value value) const {
 //===----------------------------------------------------------------------===//
 
 LogicalResult Graph::analyse() {
-  // Each round may find values that must lie in memory and starts over with them.
+  // Each round may find values that must lie in memory and starts over with
+  // them.
   constexpr int kRounds = 64;
   for (int round = 0; round < kRounds; ++round) {
     again = false;
@@ -144,20 +159,24 @@ LogicalResult Graph::analyse() {
     }
     for (auto [index, result] : llvm::enumerate(spec->op->getResultTypes())) {
       auto type = cast<RankedTensorType>(result);
-      memories.push_back({{Argument::Result, static_cast<unsigned>(index), true},
-                          type.getElementType(),
-                          llvm::to_vector(type.getShape()),
-                          spec->results[index].strides,
-                          {}});
+      memories.push_back(
+          {{Argument::Result, static_cast<unsigned>(index), true},
+           type.getElementType(),
+           llvm::to_vector(type.getShape()),
+           spec->results[index].strides,
+           {}});
     }
-    // An intermediate result is kept where the group's result of the same value goes.
+    // An intermediate result is kept where the group's result of the same value
+    // goes.
     for (auto &[value, memory] : materialised) {
       memory = ~0u;
       for (auto [index, result] : llvm::enumerate(results))
-        if (result == value && (spec->accumulate.empty() || !spec->accumulate[index]))
+        if (result == value &&
+            (spec->accumulate.empty() || !spec->accumulate[index]))
           memory = arguments.size() + index;
       if (memory == ~0u)
-        memory = addTemporary(typeOf(value).getElementType(), typeOf(value).getShape());
+        memory = addTemporary(typeOf(value).getElementType(),
+                              typeOf(value).getShape());
     }
     for (Operation &op : body->without_terminator()) {
       if (failed(visit(&op)))
@@ -181,11 +200,12 @@ unsigned Graph::addTemporary(Type element, ArrayRef<int64_t> shape) {
   int64_t count = 1;
   for (int64_t extent : shape)
     count *= extent;
-  memories.push_back({{Argument::Temporary, static_cast<unsigned>(temporaries.size()), true},
-                      element,
-                      llvm::to_vector(shape),
-                      View::rowMajor(shape).strides,
-                      {}});
+  memories.push_back(
+      {{Argument::Temporary, static_cast<unsigned>(temporaries.size()), true},
+       element,
+       llvm::to_vector(shape),
+       View::rowMajor(shape).strides,
+       {}});
   temporaries.push_back(count * getElementBytes(element));
   return memories.size() - 1;
 }
@@ -218,10 +238,14 @@ FailureOr<unsigned> Graph::useMemory(Value value) {
     return entry->second;
   DenseElementsAttr elements;
   if (auto constant = value.getDefiningOp<arith::ConstantOp>();
-      constant && (elements = dyn_cast<DenseElementsAttr>(constant.getValue()))) {
+      constant &&
+      (elements = dyn_cast<DenseElementsAttr>(constant.getValue()))) {
     RankedTensorType type = typeOf(value);
-    memories.push_back(
-        {{}, type.getElementType(), llvm::to_vector(type.getShape()), View::rowMajor(type.getShape()).strides, elements});
+    memories.push_back({{},
+                        type.getElementType(),
+                        llvm::to_vector(type.getShape()),
+                        View::rowMajor(type.getShape()).strides,
+                        elements});
     return memories.size() - 1;
   }
   materialise(value);
@@ -230,9 +254,11 @@ FailureOr<unsigned> Graph::useMemory(Value value) {
 }
 
 FailureOr<Tensor> Graph::use(Value value) {
-  if (auto known = tensors.find(value); known != tensors.end() && !isMaterialised(value))
+  if (auto known = tensors.find(value);
+      known != tensors.end() && !isMaterialised(value))
     return known->second;
-  if (auto *known = leaves.find(value); known != leaves.end() && sharing != None)
+  if (auto *known = leaves.find(value);
+      known != leaves.end() && sharing != None)
     return known->second;
   FailureOr<Tensor> leaf = makeLeaf(value);
   if (succeeded(leaf))
@@ -248,7 +274,9 @@ FailureOr<Tensor> Graph::makeLeaf(Value value) {
   if (auto constant = value.getDefiningOp<arith::ConstantOp>()) {
     auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
     if (!elements)
-      return constant.emitOpError("is a constant of a kind that kernels cannot hold"), failure();
+      return constant.emitOpError(
+                 "is a constant of a kind that kernels cannot hold"),
+             failure();
     if (!elements.isSplat())
       return load(*useMemory(value));
     Node node(Node::Constant, type.getElementType());
@@ -263,7 +291,8 @@ FailureOr<Tensor> Graph::makeLeaf(Value value) {
     Axes axes = node.axes;
     return Tensor{addNode(std::move(node)), axes};
   }
-  return value.getDefiningOp()->emitOpError("has no value in a kernel"), failure();
+  return value.getDefiningOp()->emitOpError("has no value in a kernel"),
+         failure();
 }
 
 /// Equates the axes of all values that have the largest shape of the group.
@@ -277,12 +306,15 @@ void Graph::shareDomain() {
     values.push_back({value, &tensor});
   const std::pair<Value, const Tensor *> *widest = nullptr;
   for (auto &entry : values)
-    if (!widest || typeOf(entry.first).getNumElements() > typeOf(widest->first).getNumElements())
+    if (!widest || typeOf(entry.first).getNumElements() >
+                       typeOf(widest->first).getNumElements())
       widest = &entry;
   for (auto &[value, tensor] : values)
     if (typeOf(value).getShape() == typeOf(widest->first).getShape())
-      for (auto [mine, theirs] : llvm::zip_equal(tensor->axes, widest->second->axes))
-        if (failed(atoms.equate(mine, theirs))) // axes of one extent whose factors differ
+      for (auto [mine, theirs] :
+           llvm::zip_equal(tensor->axes, widest->second->axes))
+        if (failed(atoms.equate(
+                mine, theirs))) // axes of one extent whose factors differ
           sharing = Leaves, again = true;
 }
 
@@ -371,7 +403,9 @@ LogicalResult Graph::visit(Operation *op) {
     tensors[slice.getResult()] = {addNode(std::move(node)), axes};
     return success();
   }
-  if (isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect()) && op->getNumResults() == 1)
+  if (isa_and_nonnull<arith::ArithDialect, math::MathDialect>(
+          op->getDialect()) &&
+      op->getNumResults() == 1)
     return visitElementwise(op);
   if (!isa<nn::BroadcastOp, nn::ReshapeOp, nn::TransposeOp, nn::ReduceOp>(op))
     return op->emitOpError("cannot be part of a generated kernel");
@@ -423,9 +457,11 @@ LogicalResult Graph::visit(Operation *op) {
 // Roots
 //===----------------------------------------------------------------------===//
 
-void Graph::addRoot(Tensor tensor, unsigned memory, ArrayRef<int64_t> starts, ArrayRef<int64_t> steps, bool accumulate,
-                    bool intermediate, int order) {
-  Root root{std::move(tensor), memory, 0, {}, accumulate, intermediate, order, {}};
+void Graph::addRoot(Tensor tensor, unsigned memory, ArrayRef<int64_t> starts,
+                    ArrayRef<int64_t> steps, bool accumulate, bool intermediate,
+                    int order) {
+  Root root{std::move(tensor), memory,       0,     {},
+            accumulate,        intermediate, order, {}};
   for (auto [axis, stride] : llvm::enumerate(memories[memory].strides)) {
     root.offset += (starts.empty() ? 0 : starts[axis]) * stride;
     root.axisStrides.push_back((steps.empty() ? 1 : steps[axis]) * stride);
@@ -433,9 +469,11 @@ void Graph::addRoot(Tensor tensor, unsigned memory, ArrayRef<int64_t> starts, Ar
   roots.push_back(std::move(root));
 }
 
-LogicalResult Graph::storePieces(Operation *op, unsigned memory, bool accumulate, bool intermediate) {
+LogicalResult Graph::storePieces(Operation *op, unsigned memory,
+                                 bool accumulate, bool intermediate) {
   if (auto pad = dyn_cast<nn::PadOp>(op)) {
-    FailureOr<Tensor> fill = use(pad.getFill()), operand = use(pad.getOperand());
+    FailureOr<Tensor> fill = use(pad.getFill()),
+                      operand = use(pad.getOperand());
     if (failed(fill) || failed(operand))
       return failure();
     fill->axes = makeAxes(typeOf(pad.getResult()).getShape());
@@ -496,8 +534,8 @@ LogicalResult Graph::resolve() {
       }
     return false;
   };
-  // A value that is used at two different indices of the same atoms, as in x[i] * x[j], must be
-  // read from memory by each of its uses.
+  // A value that is used at two different indices of the same atoms, as in x[i]
+  // * x[j], must be read from memory by each of its uses.
   bool conflict = false;
   for (auto &[value, tensor] : tensors) {
     for (AtomList &list : tensor.axes)
@@ -519,7 +557,8 @@ LogicalResult Graph::resolve() {
       if (auto broadcast = dyn_cast<nn::BroadcastOp>(op)) {
         Value operand = broadcast.getOperand();
         if (isa<BlockArgument>(operand) || isMaterialised(operand) ||
-            isa<arith::ConstantOp, nn::IotaOp>(operand.getDefiningOp()) || operand.hasOneUse())
+            isa<arith::ConstantOp, nn::IotaOp>(operand.getDefiningOp()) ||
+            operand.hasOneUse())
           continue;
         materialise(operand);
         progress = true;

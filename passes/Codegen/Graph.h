@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A group without its shape algebra: what broadcast, reshape and transpose do is in
-// the atoms of loads and stores, so that only loads, elementwise ops and reductions
-// are left.
+// A group without its shape algebra: what broadcast, reshape and transpose do
+// is in the atoms of loads and stores, so that only loads, elementwise ops and
+// reductions are left.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,8 +31,8 @@ using Axes = llvm::SmallVector<AtomList, 4>;
 /// How far one step of an atom moves an address (or an index), in elements.
 using AtomStrides = llvm::SmallVector<std::pair<unsigned, int64_t>, 4>;
 
-/// Something that loads read and stores write: a buffer of the launch, or a table of
-/// constants that is part of the code.
+/// Something that loads read and stores write: a buffer of the launch, or a
+/// table of constants that is part of the code.
 struct Memory {
   Argument argument;
   mlir::Type element;
@@ -42,8 +42,10 @@ struct Memory {
 
 struct Node {
   enum Kind {
-    Load,     ///< memory at `strides`, plus operand 0 (an index, clamped to [0, indexExtent)) * indexStride
-    Combine,  ///< the partials of a reduction, in order: memory at `strides` + chunk * chunkStride
+    Load,     ///< memory at `strides`, plus operand 0 (an index, clamped to [0,
+              ///< indexExtent)) * indexStride
+    Combine,  ///< the partials of a reduction, in order: memory at `strides` +
+              ///< chunk * chunkStride
     Constant, ///< `value`
     Iota,     ///< the index that `strides` make
     Element,  ///< `op` of the operands
@@ -83,27 +85,32 @@ struct Root {
   int64_t offset;
   llvm::SmallVector<int64_t> axisStrides;
   bool accumulate;
-  /// The value is read by later launches: they wait for all stores to its memory.
+  /// The value is read by later launches: they wait for all stores to its
+  /// memory.
   bool intermediate;
-  /// Position among stores to one memory that must keep their order (the fill of a pad).
+  /// Position among stores to one memory that must keep their order (the fill
+  /// of a pad).
   int order;
   AtomStrides strides = {};
 };
 
 /// Strides by atom of a tensor that is stored with `axisStrides`.
-AtomStrides resolveStrides(const Atoms &atoms, const Axes &axes, llvm::ArrayRef<int64_t> axisStrides);
+AtomStrides resolveStrides(const Atoms &atoms, const Axes &axes,
+                           llvm::ArrayRef<int64_t> axisStrides);
 
 class Graph {
 public:
   /// Flattens the op of `spec`: composites are decomposed, dead ops dropped.
   static mlir::FailureOr<Graph> build(const KernelSpec &spec);
 
-  /// Finds nodes and roots, as far as possible without intermediate results in memory
-  /// but for the values that materialise() has named.
+  /// Finds nodes and roots, as far as possible without intermediate results in
+  /// memory but for the values that materialise() has named.
   mlir::LogicalResult analyse();
   /// Lets the next analysis store the result of a reduction in memory.
   void materialise(mlir::Value value) { materialised.insert({value, ~0u}); }
-  bool isMaterialised(mlir::Value value) const { return materialised.count(value); }
+  bool isMaterialised(mlir::Value value) const {
+    return materialised.count(value);
+  }
 
   Atoms atoms;
   std::vector<Node> nodes;
@@ -113,10 +120,12 @@ public:
   llvm::SmallVector<int64_t> temporaries;
 
   mlir::Location getLoc() const { return spec->op->getLoc(); }
-  mlir::InFlightDiagnostic emitError() const { return spec->op->emitOpError("as a kernel: "); }
+  mlir::InFlightDiagnostic emitError() const {
+    return spec->op->emitOpError("as a kernel: ");
+  }
   const KernelSpec &getSpec() const { return *spec; }
-  /// The value that a reduction node computes, and whether the group uses it otherwise than
-  /// as a result.
+  /// The value that a reduction node computes, and whether the group uses it
+  /// otherwise than as a result.
   mlir::Value getValue(unsigned node) const;
   bool isUsedInside(mlir::Value value) const;
   unsigned addTemporary(mlir::Type element, llvm::ArrayRef<int64_t> shape);
@@ -128,14 +137,17 @@ private:
   mlir::FailureOr<Tensor> use(mlir::Value value);
   mlir::FailureOr<Tensor> makeLeaf(mlir::Value value);
   void shareDomain();
-  /// A value that must lie in memory: its memory, or failure after having asked for it.
+  /// A value that must lie in memory: its memory, or failure after having asked
+  /// for it.
   mlir::FailureOr<unsigned> useMemory(mlir::Value value);
   Axes makeAxes(llvm::ArrayRef<int64_t> shape);
   unsigned addNode(Node node);
   Tensor load(unsigned memory);
-  void addRoot(Tensor tensor, unsigned memory, llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> steps,
-               bool accumulate, bool intermediate, int order);
-  mlir::LogicalResult storePieces(mlir::Operation *op, unsigned memory, bool accumulate, bool intermediate);
+  void addRoot(Tensor tensor, unsigned memory, llvm::ArrayRef<int64_t> starts,
+               llvm::ArrayRef<int64_t> steps, bool accumulate,
+               bool intermediate, int order);
+  mlir::LogicalResult storePieces(mlir::Operation *op, unsigned memory,
+                                  bool accumulate, bool intermediate);
   mlir::LogicalResult makeRoots();
   mlir::LogicalResult resolve();
 
@@ -143,11 +155,12 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> scratch;
   mlir::Block *body = nullptr;
   llvm::SmallVector<mlir::Value> results;
-  /// Values kept in memory and their memories; in order of definition once analysed.
+  /// Values kept in memory and their memories; in order of definition once
+  /// analysed.
   llvm::MapVector<mlir::Value, unsigned> materialised;
   llvm::DenseMap<mlir::Value, Tensor> tensors;
-  /// How much of the group is assumed to run over the same indices. What is assumed too
-  /// much shows as an axis that a value has twice.
+  /// How much of the group is assumed to run over the same indices. What is
+  /// assumed too much shows as an axis that a value has twice.
   enum Sharing {
     None,   ///< every use of an operand has indices of its own
     Leaves, ///< all uses of an operand have the same indices

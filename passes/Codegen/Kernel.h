@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the lowering of layer functions calls to turn one fusion group into range
-// functions. A kernel works on bare pointers: where its tensors lie is said by
-// views (strides, in elements), their base addresses are arguments of the launch.
+// What the lowering of layer functions calls to turn one fusion group into
+// range functions. A kernel works on bare pointers: where its tensors lie is
+// said by views (strides, in elements), their base addresses are arguments of
+// the launch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,16 +31,17 @@ struct View {
   static View rowMajor(llvm::ArrayRef<int64_t> shape);
 };
 
-/// A kernel to be made. `op` is an nn.group, or a single op of those that a group may
-/// hold, or nn.scatter_add, nn.transpose, nn.slice, nn.pad, nn.concat; its types are
-/// static. Empty `accumulate` and `inPlace` stand for none.
+/// A kernel to be made. `op` is an nn.group, or a single op of those that a
+/// group may hold, or nn.scatter_add, nn.transpose, nn.slice, nn.pad,
+/// nn.concat; its types are static. Empty `accumulate` and `inPlace` stand for
+/// none.
 struct KernelSpec {
   mlir::Operation *op;
   llvm::SmallVector<View> operands, results;
   /// Result j is added to what memory holds instead of stored.
   llvm::SmallVector<bool> accumulate;
-  /// Result j has the buffer (and the view) of operand inPlace[j]; -1: a buffer of its
-  /// own. Otherwise results alias neither each other nor operands.
+  /// Result j has the buffer (and the view) of operand inPlace[j]; -1: a buffer
+  /// of its own. Otherwise results alias neither each other nor operands.
   llvm::SmallVector<int> inPlace;
 };
 
@@ -49,20 +51,24 @@ struct Argument {
   unsigned index;
   bool written = false;
 
-  bool operator==(const Argument &other) const { return kind == other.kind && index == other.index; }
+  bool operator==(const Argument &other) const {
+    return kind == other.kind && index == other.index;
+  }
 };
 
-/// One call of a range function over [0, extent). Any split gives the same bits.
+/// One call of a range function over [0, extent). Any split gives the same
+/// bits.
 struct Launch {
-  std::string function;     ///< symbol in the module of kernels
-  int64_t extent;           ///< indices of the outermost parallel dimension
-  int64_t grain;            ///< indices worth handing to a worker at a time
-  int family;               ///< HmFamily of runtime/program.h
-  llvm::SmallVector<Argument> arguments; ///< in the order of HmRangeFunction's buffers
+  std::string function; ///< symbol in the module of kernels
+  int64_t extent;       ///< indices of the outermost parallel dimension
+  int64_t grain;        ///< indices worth handing to a worker at a time
+  int family;           ///< HmFamily of runtime/program.h
+  llvm::SmallVector<Argument>
+      arguments; ///< in the order of HmRangeFunction's buffers
 };
 
-/// Launches in the order in which they must run, and the workspace (bytes, aligned to
-/// 64) that lives from the first to the last of them.
+/// Launches in the order in which they must run, and the workspace (bytes,
+/// aligned to 64) that lives from the first to the last of them.
 struct EmittedKernel {
   llvm::SmallVector<Launch> launches;
   llvm::SmallVector<int64_t> temporaries;
@@ -75,11 +81,13 @@ inline constexpr int64_t kLanes = 32;
 /// Bytes of stack that one kernel may use for values of a row.
 inline constexpr int64_t kStackBytes = 16384;
 
-/// Adds the functions of a kernel to `kernels` (equal ones once: the name is a hash of the
-/// code) and says how to launch them. Reports an error at the op for what it cannot
-/// express. The functions are in scf, arith, math, vector and llvm (loads and stores);
-/// buildLowerHostKernels brings them to the llvm dialect.
-mlir::FailureOr<EmittedKernel> emitHostKernel(const KernelSpec &spec, mlir::ModuleOp kernels);
+/// Adds the functions of a kernel to `kernels` (equal ones once: the name is a
+/// hash of the code) and says how to launch them. Reports an error at the op
+/// for what it cannot express. The functions are in scf, arith, math, vector
+/// and llvm (loads and stores); buildLowerHostKernels brings them to the llvm
+/// dialect.
+mlir::FailureOr<EmittedKernel> emitHostKernel(const KernelSpec &spec,
+                                              mlir::ModuleOp kernels);
 
 } // namespace harmony::codegen
 

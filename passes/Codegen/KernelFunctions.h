@@ -14,10 +14,12 @@
 
 namespace harmony::codegen {
 
-/// The one op in front of a function's return; an error where there is not exactly one.
+/// The one op in front of a function's return; an error where there is not
+/// exactly one.
 mlir::FailureOr<mlir::Operation *> getOnlyKernel(mlir::func::FuncOp function);
 
-/// A specification with row-major buffers of their own for all operands and results.
+/// A specification with row-major buffers of their own for all operands and
+/// results.
 KernelSpec makeRowMajorSpec(mlir::Operation *op);
 
 } // namespace harmony::codegen

@@ -28,10 +28,11 @@ namespace harmony::codegen {
 /// `harmony-lower-host-kernels`.
 void buildLowerHostKernels(mlir::OpPassManager &manager);
 
-/// From what harmony-emit-gpu-kernels makes to a gpu.binary for `chip`, as "isa" (PTX) or "bin"
-/// (a cubin: needs the CUDA toolkit); in harmony-opt `harmony-lower-gpu-kernels`.
-void buildLowerGpuKernels(mlir::OpPassManager &manager, llvm::StringRef chip, llvm::StringRef format,
-                          llvm::StringRef toolkit);
+/// From what harmony-emit-gpu-kernels makes to a gpu.binary for `chip`, as
+/// "isa" (PTX) or "bin" (a cubin: needs the CUDA toolkit); in harmony-opt
+/// `harmony-lower-gpu-kernels`.
+void buildLowerGpuKernels(mlir::OpPassManager &manager, llvm::StringRef chip,
+                          llvm::StringRef format, llvm::StringRef toolkit);
 
 #define GEN_PASS_REGISTRATION
 #include "passes/Codegen/Passes.h.inc"
@@ -43,7 +44,9 @@ void registerCodegenPassesAndPipelines();
 
 namespace harmony {
 /// What harmony-opt calls.
-inline void registerCodegenPasses() { codegen::registerCodegenPassesAndPipelines(); }
+inline void registerCodegenPasses() {
+  codegen::registerCodegenPassesAndPipelines();
+}
 } // namespace harmony
 
 #endif // PASSES_CODEGEN_PASSES_H

@@ -16,14 +16,16 @@ namespace harmony::codegen {
 /// What a function that holds a row program provides.
 struct RowFrame {
   const LaneTarget &target;
-  llvm::ArrayRef<mlir::Value> buffers; ///< one pointer per memory of the program
-  mlir::Value begin, end;              ///< i64: indices of the range to compute
+  llvm::ArrayRef<mlir::Value>
+      buffers;            ///< one pointer per memory of the program
+  mlir::Value begin, end; ///< i64: indices of the range to compute
   /// Stack memory that lives as long as the function, aligned for lanes.
   llvm::function_ref<mlir::Value(int64_t bytes)> allocate;
 };
 
 /// Emits the loops of a row program at the builder's insertion point.
-void emitRowProgram(mlir::OpBuilder &builder, mlir::Location loc, const RowProgram &program, const RowFrame &frame);
+void emitRowProgram(mlir::OpBuilder &builder, mlir::Location loc,
+                    const RowProgram &program, const RowFrame &frame);
 
 } // namespace harmony::codegen
 

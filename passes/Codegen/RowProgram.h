@@ -5,17 +5,19 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The unit that a target turns into code: for one index of the outermost parallel
-// dimension, a few loads, elementwise ops, reductions along the row, and stores. It
-// names no registers, lanes or threads; HostLanes and GpuLanes do.
+// The unit that a target turns into code: for one index of the outermost
+// parallel dimension, a few loads, elementwise ops, reductions along the row,
+// and stores. It names no registers, lanes or threads; HostLanes and GpuLanes
+// do.
 //
-// A row is an index of the `outer` axes; its elements are the indices of the `inner`
-// axes in row-major order. Reductions combine a row's elements in this order: element
-// i goes to lane i % 32 for i < length / 32 * 32; the lanes are combined by halving
-// (lane j with j + 16, then 8, 4, 2, 1); then the remaining elements follow in order.
+// A row is an index of the `outer` axes; its elements are the indices of the
+// `inner` axes in row-major order. Reductions combine a row's elements in this
+// order: element i goes to lane i % 32 for i < length / 32 * 32; the lanes are
+// combined by halving (lane j with j + 16, then 8, 4, 2, 1); then the remaining
+// elements follow in order.
 //
-// Where a program is chunked, the last `reducedOuter` outer axes are combined: 64
-// consecutive rows, starting from the identity, make one partial row.
+// Where a program is chunked, the last `reducedOuter` outer axes are combined:
+// 64 consecutive rows, starting from the identity, make one partial row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,7 +49,8 @@ struct RowNode {
   nn::ReduceKind reduction = nn::ReduceKind::sum;
   AxisStrides strides;
 
-  /// Whether the value differs along the row. Reductions are of the row as a whole.
+  /// Whether the value differs along the row. Reductions are of the row as a
+  /// whole.
   bool isRow = false;
   /// Passes over the row that must be over before the value can be computed.
   unsigned level = 0;
@@ -63,7 +66,8 @@ struct RowStore {
   /// An element for every inner index rather than one per row.
   bool isRow = false;
   bool accumulate = false;
-  /// A partial of a chunk: combined by `reduction` with what the chunk has so far.
+  /// A partial of a chunk: combined by `reduction` with what the chunk has so
+  /// far.
   bool partial = false;
   nn::ReduceKind reduction = nn::ReduceKind::sum;
   int64_t chunkStride = 0;
@@ -90,9 +94,10 @@ struct RowProgram {
   int getFamily() const;
 };
 
-/// The programs of a group in the order in which they must run, and the bytes of its
-/// temporaries. Fails with an error at the op.
-mlir::LogicalResult planRowPrograms(Graph &graph, std::vector<RowProgram> &programs);
+/// The programs of a group in the order in which they must run, and the bytes
+/// of its temporaries. Fails with an error at the op.
+mlir::LogicalResult planRowPrograms(Graph &graph,
+                                    std::vector<RowProgram> &programs);
 
 } // namespace harmony::codegen
 

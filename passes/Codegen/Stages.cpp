@@ -5,14 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Most groups are one program. A reduction whose result the group uses again along the
-// reduced axes ("row reduction") fixes what a row is. Any other reduction is stored:
-// along trailing axes as a value per row, across rows by chunks whose partials a later
-// program adds up. Every program recomputes what it needs from operands.
+// Most groups are one program. A reduction whose result the group uses again
+// along the reduced axes ("row reduction") fixes what a row is. Any other
+// reduction is stored: along trailing axes as a value per row, across rows by
+// chunks whose partials a later program adds up. Every program recomputes what
+// it needs from operands.
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/Codegen/RowProgram.h"
+#include "passes/Codegen/ProgramBuilder.h"
 
 #include <algorithm>
 #include <set>
@@ -24,7 +25,9 @@ using namespace harmony::codegen;
 namespace {
 using AtomSet = std::set<unsigned>;
 
-AtomSet makeSet(ArrayRef<unsigned> list) { return AtomSet(list.begin(), list.end()); }
+AtomSet makeSet(ArrayRef<unsigned> list) {
+  return AtomSet(list.begin(), list.end());
+}
 
 AtomList flatten(const Axes &axes) {
   AtomList list;
@@ -53,8 +56,9 @@ AtomSet unite(const AtomSet &set, const AtomSet &other) {
 
 /// A store, or a reduction across rows, that waits for its program.
 struct Task {
-  unsigned node;      ///< what is stored; for a reduction, its operand
-  AtomList order;     ///< atoms of the value that is stored or reduced, in row-major order
+  unsigned node;       ///< what is stored; for a reduction, its operand
+  AtomList order;      ///< atoms of the value that is stored or reduced, in
+                       ///< row-major order
   AtomStrides strides; ///< of the store
   unsigned memory;
   int64_t offset;
@@ -68,7 +72,8 @@ struct Task {
 /// Tasks that run as one program.
 struct Stage {
   bool hasRowReductions = false;
-  AtomSet outer, inner; ///< where it has; otherwise all atoms are in `outer` until it is laid out
+  AtomSet outer, inner; ///< where it has; otherwise all atoms are in `outer`
+                        ///< until it is laid out
   AtomSet chunked;      ///< outer atoms that its reductions combine
   bool inPlace = false;
   SmallVector<unsigned> tasks;
@@ -76,7 +81,8 @@ struct Stage {
 
 class Stager {
 public:
-  Stager(Graph &graph, std::vector<RowProgram> &programs) : graph(graph), programs(programs) {}
+  Stager(Graph &graph, std::vector<RowProgram> &programs)
+      : graph(graph), programs(programs) {}
   LogicalResult run();
 
 private:
@@ -86,8 +92,8 @@ private:
   void place(unsigned task, std::vector<Stage> &stages);
   LogicalResult emit(Stage &stage, unsigned level);
   LogicalResult verifyInPlace(const Stage &stage);
-  void layOut(const Stage &stage, SmallVector<unsigned> &kept, SmallVector<unsigned> &reduced,
-              SmallVector<unsigned> &inner);
+  void layOut(const Stage &stage, SmallVector<unsigned> &kept,
+              SmallVector<unsigned> &reduced, SmallVector<unsigned> &inner);
   void collectCone(unsigned node, std::set<unsigned> &cone) const;
   AtomSet getConeAtoms(unsigned node, bool &hasRowReductions) const;
   bool isRowReduction(unsigned node) const {
@@ -100,8 +106,10 @@ private:
   bool keepRows = true;
   std::set<unsigned> rowReductions;
   std::vector<Task> tasks;
-  DenseMap<unsigned, unsigned> memoryLevel; ///< level at which a memory can be read
-  std::set<unsigned> overwritten;           ///< operands that earlier programs have stored to
+  DenseMap<unsigned, unsigned>
+      memoryLevel; ///< level at which a memory can be read
+  std::set<unsigned>
+      overwritten; ///< operands that earlier programs have stored to
 };
 } // namespace
 
@@ -109,7 +117,8 @@ private:
 // Rows
 //===----------------------------------------------------------------------===//
 
-/// Decides which reductions stay in registers; all others that the group uses go to memory.
+/// Decides which reductions stay in registers; all others that the group uses
+/// go to memory.
 LogicalResult Stager::chooseRow() {
   while (true) {
     if (failed(graph.analyse()))
@@ -126,23 +135,31 @@ LogicalResult Stager::chooseRow() {
         continue;
       AtomList operand = flatten(node.axes);
       AtomSet reduced = makeSet(node.reduced);
-      bool trailing = makeSet(ArrayRef<unsigned>(operand).take_back(reduced.size())) == reduced;
+      bool trailing =
+          makeSet(ArrayRef<unsigned>(operand).take_back(reduced.size())) ==
+          reduced;
       if (!trailing)
         continue;
       std::set<unsigned> users{static_cast<unsigned>(index)};
       bool reused = false;
       for (size_t user = index + 1; user < graph.nodes.size(); ++user) {
         const Node &other = graph.nodes[user];
-        if (!llvm::any_of(other.operands, [&](unsigned operandNode) { return users.count(operandNode); }))
+        if (!llvm::any_of(other.operands, [&](unsigned operandNode) {
+              return users.count(operandNode);
+            }))
           continue;
         users.insert(user);
         bool ignored;
-        reused |= intersects(getConeAtoms(user, ignored), reduced) && other.kind == Node::Element &&
-                  llvm::any_of(other.operands, [&](unsigned operandNode) {
-                    return !users.count(operandNode) && intersects(getConeAtoms(operandNode, ignored), reduced);
-                  });
+        reused |=
+            intersects(getConeAtoms(user, ignored), reduced) &&
+            other.kind == Node::Element &&
+            llvm::any_of(other.operands, [&](unsigned operandNode) {
+              return !users.count(operandNode) &&
+                     intersects(getConeAtoms(operandNode, ignored), reduced);
+            });
       }
-      if (reused ? !rowIsReused : (row.empty() && operand.size() > reduced.size())) {
+      if (reused ? !rowIsReused
+                 : (row.empty() && operand.size() > reduced.size())) {
         row = reduced;
         rowIsReused |= reused;
       }
@@ -216,9 +233,12 @@ LogicalResult Stager::makeTasks() {
   ArrayRef<int> inPlace = graph.getSpec().inPlace;
   for (const Root &root : graph.roots) {
     const Node &node = graph.nodes[root.tensor.node];
-    Task task{root.tensor.node, flatten(root.tensor.axes), root.strides, root.memory, root.offset, root.accumulate, false};
+    Task task{
+        root.tensor.node, flatten(root.tensor.axes), root.strides, root.memory,
+        root.offset,      root.accumulate,           false};
     const Argument &argument = graph.memories[root.memory].argument;
-    task.inPlace = argument.kind == Argument::Result && !inPlace.empty() && inPlace[argument.index] >= 0;
+    task.inPlace = argument.kind == Argument::Result && !inPlace.empty() &&
+                   inPlace[argument.index] >= 0;
     if (node.kind == Node::Reduce && !isRowReduction(root.tensor.node)) {
       task.reduces = true;
       task.node = node.operands[0];
@@ -228,7 +248,8 @@ LogicalResult Stager::makeTasks() {
       bool hasRow;
       AtomSet cone = getConeAtoms(task.node, hasRow);
       // A row is combined whole or not at all.
-      if (hasRow && intersects(task.reduced, row) && !minus(row, task.reduced).empty())
+      if (hasRow && intersects(task.reduced, row) &&
+          !minus(row, task.reduced).empty())
         return failure();
     }
     task.level = levelOf(task.node);
@@ -256,7 +277,8 @@ LogicalResult Stager::makeTasks() {
       std::set<unsigned> cone;
       collectCone(reader.node, cone);
       for (unsigned node : cone)
-        if (graph.nodes[node].kind == Node::Load && graph.nodes[node].memory == operand)
+        if (graph.nodes[node].kind == Node::Load &&
+            graph.nodes[node].memory == operand)
           task.level = std::max(task.level, reader.level);
     }
   }
@@ -273,7 +295,8 @@ void Stager::place(unsigned index, std::vector<Stage> &stages) {
   for (Stage &stage : stages) {
     AtomSet whole = unite(stage.outer, stage.inner);
     bool fits = stage.hasRowReductions
-                    ? all == whole || (hasRow ? minus(all, row) == stage.outer : all == stage.outer)
+                    ? all == whole || (hasRow ? minus(all, row) == stage.outer
+                                              : all == stage.outer)
                     : !hasRow && all == whole;
     if (!fits)
       continue;
@@ -281,7 +304,8 @@ void Stager::place(unsigned index, std::vector<Stage> &stages) {
       AtomSet mine = stage.hasRowReductions ? across : task.reduced;
       if (!stage.chunked.empty() && stage.chunked != mine)
         continue;
-      if (stage.hasRowReductions && intersects(task.reduced, row) && !minus(row, task.reduced).empty())
+      if (stage.hasRowReductions && intersects(task.reduced, row) &&
+          !minus(row, task.reduced).empty())
         continue;
       stage.chunked = mine;
     }
@@ -304,9 +328,10 @@ void Stager::place(unsigned index, std::vector<Stage> &stages) {
 // Programs
 //===----------------------------------------------------------------------===//
 
-/// Orders the atoms of a stage: outer ones that stay, outer ones that are combined, and
-/// the row.
-void Stager::layOut(const Stage &stage, SmallVector<unsigned> &kept, SmallVector<unsigned> &reduced,
+/// Orders the atoms of a stage: outer ones that stay, outer ones that are
+/// combined, and the row.
+void Stager::layOut(const Stage &stage, SmallVector<unsigned> &kept,
+                    SmallVector<unsigned> &reduced,
                     SmallVector<unsigned> &inner) {
   // Memory order: of the widest task, reductions first.
   SmallVector<unsigned> order;
@@ -318,7 +343,8 @@ void Stager::layOut(const Stage &stage, SmallVector<unsigned> &kept, SmallVector
   const Task *widest = nullptr;
   for (unsigned index : stage.tasks) {
     const Task &task = tasks[index];
-    if (!widest || std::pair(task.reduces, task.order.size()) > std::pair(widest->reduces, widest->order.size()))
+    if (!widest || std::pair(task.reduces, task.order.size()) >
+                       std::pair(widest->reduces, widest->order.size()))
       widest = &task;
   }
   add(widest->order);
@@ -338,7 +364,8 @@ void Stager::layOut(const Stage &stage, SmallVector<unsigned> &kept, SmallVector
         (stage.chunked.count(atom) ? reduced : kept).push_back(atom);
     return;
   }
-  for (unsigned atom : stage.outer) // atoms that only operands have: none today, but harmless
+  for (unsigned atom :
+       stage.outer) // atoms that only operands have: none today, but harmless
     add(atom);
   if (stage.chunked.empty()) {
     kept = order;
@@ -346,7 +373,8 @@ void Stager::layOut(const Stage &stage, SmallVector<unsigned> &kept, SmallVector
   }
   bool rowIsReduced = stage.chunked.count(order.back());
   size_t first = order.size();
-  while (first > 0 && static_cast<bool>(stage.chunked.count(order[first - 1])) == rowIsReduced)
+  while (first > 0 && static_cast<bool>(stage.chunked.count(
+                          order[first - 1])) == rowIsReduced)
     --first;
   if (rowIsReduced && first == 0 && order.size() > 1)
     first = 1;
@@ -358,166 +386,8 @@ void Stager::layOut(const Stage &stage, SmallVector<unsigned> &kept, SmallVector
   }
 }
 
-namespace {
-/// Turns the nodes and stores of a stage into a row program, fusing neighbouring axes
-/// that every access walks through as one.
-class ProgramBuilder {
-public:
-  ProgramBuilder(Graph &graph, RowProgram &program) : graph(graph), program(program) {}
-
-  unsigned addNode(unsigned node);
-  /// A reduction along the row that the graph has not got: a part of one across rows.
-  unsigned addRowReduction(unsigned operand, nn::ReduceKind kind);
-  unsigned addMemory(unsigned memory);
-  void addStore(RowStore store, const AtomStrides &strides);
-  void finish(ArrayRef<unsigned> kept, ArrayRef<unsigned> reduced, ArrayRef<unsigned> inner, bool mayFlatten);
-
-private:
-  Graph &graph;
-  RowProgram &program;
-  DenseMap<unsigned, unsigned> numbers, memoryNumbers;
-  std::vector<AtomStrides> nodeStrides, storeStrides;
-};
-} // namespace
-
-unsigned ProgramBuilder::addMemory(unsigned memory) {
-  // A buffer that is written in place is one argument.
-  const Argument &argument = graph.memories[memory].argument;
-  ArrayRef<int> inPlace = graph.getSpec().inPlace;
-  if (!graph.memories[memory].table && argument.kind == Argument::Operand)
-    for (auto [result, operand] : llvm::enumerate(inPlace))
-      if (operand == static_cast<int>(argument.index))
-        memory = graph.getSpec().operands.size() + result;
-  auto [entry, isNew] = memoryNumbers.try_emplace(memory, program.memories.size());
-  if (isNew) {
-    program.memories.push_back(graph.memories[memory]);
-    program.memories.back().argument.written = false;
-  }
-  return entry->second;
-}
-
-unsigned ProgramBuilder::addNode(unsigned number) {
-  if (auto known = numbers.find(number); known != numbers.end())
-    return known->second;
-  const Node &node = graph.nodes[number];
-  RowNode result(node.kind, node.type);
-  for (unsigned operand : node.operands)
-    result.operands.push_back(addNode(operand));
-  result.op = node.op;
-  result.value = node.value;
-  result.offset = node.offset;
-  result.indexed = node.indexed;
-  result.indexExtent = node.indexExtent;
-  result.indexStride = node.indexStride;
-  result.chunks = node.chunks;
-  result.chunkStride = node.chunkStride;
-  result.reduction = node.reduction;
-  if (node.kind == Node::Load || node.kind == Node::Combine)
-    result.memory = addMemory(node.memory);
-
-  // The same value read or computed twice is one node.
-  auto isSame = [&](const RowNode &other, const AtomStrides &strides) {
-    if (other.kind != result.kind || other.type != result.type || other.operands != result.operands ||
-        other.value != result.value || other.memory != result.memory || other.offset != result.offset ||
-        other.indexed != result.indexed || other.indexStride != result.indexStride ||
-        other.chunkStride != result.chunkStride || other.reduction != result.reduction || strides != node.strides)
-      return false;
-    return !result.op || (other.op->getName() == result.op->getName() &&
-                          other.op->getAttrDictionary() == result.op->getAttrDictionary() &&
-                          other.op->getPropertiesAsAttribute() == result.op->getPropertiesAsAttribute());
-  };
-  for (unsigned other = 0; other < program.nodes.size(); ++other)
-    if (isSame(program.nodes[other], nodeStrides[other]))
-      return numbers[number] = other;
-  program.nodes.push_back(std::move(result));
-  nodeStrides.push_back(node.strides);
-  return numbers[number] = program.nodes.size() - 1;
-}
-
-unsigned ProgramBuilder::addRowReduction(unsigned operand, nn::ReduceKind kind) {
-  for (auto [index, node] : llvm::enumerate(program.nodes))
-    if (node.kind == Node::Reduce && node.operands[0] == operand && node.reduction == kind)
-      return index;
-  RowNode node(Node::Reduce, program.nodes[operand].type);
-  node.operands = {operand};
-  node.reduction = kind;
-  program.nodes.push_back(std::move(node));
-  nodeStrides.push_back({});
-  return program.nodes.size() - 1;
-}
-
-void ProgramBuilder::addStore(RowStore store, const AtomStrides &strides) {
-  store.memory = addMemory(store.memory);
-  program.memories[store.memory].argument.written = true;
-  program.stores.push_back(std::move(store));
-  storeStrides.push_back(strides);
-}
-
-static int64_t getStride(const AtomStrides &strides, unsigned atom) {
-  for (auto &[known, stride] : strides)
-    if (known == atom)
-      return stride;
-  return 0;
-}
-
-void ProgramBuilder::finish(ArrayRef<unsigned> kept, ArrayRef<unsigned> reduced, ArrayRef<unsigned> inner,
-                            bool mayFlatten) {
-  // Joins runs of atoms whose strides continue each other in every access; each run is
-  // one axis and its innermost atom tells the stride.
-  struct Axis {
-    unsigned last;
-    int64_t extent;
-  };
-  auto fuse = [&](ArrayRef<unsigned> atoms) {
-    SmallVector<Axis> axes;
-    for (unsigned atom : atoms) {
-      int64_t extent = graph.atoms.getExtent(atom);
-      bool joins = !axes.empty();
-      for (const AtomStrides &strides : llvm::concat<const AtomStrides>(nodeStrides, storeStrides))
-        joins = joins && getStride(strides, axes.back().last) == getStride(strides, atom) * extent;
-      if (joins)
-        axes.back() = {atom, axes.back().extent * extent};
-      else
-        axes.push_back({atom, extent});
-    }
-    return axes;
-  };
-  SmallVector<Axis> outer = fuse(kept), combined = fuse(reduced), row = fuse(inner);
-  if (mayFlatten && !outer.empty()) {
-    row = {outer.back()};
-    outer.pop_back();
-    program.flat = outer.empty();
-  }
-  program.reducedOuter = combined.size();
-  llvm::append_range(outer, combined);
-  auto convert = [&](const AtomStrides &strides) {
-    AxisStrides result;
-    for (const Axis &axis : outer)
-      result.outer.push_back(getStride(strides, axis.last));
-    for (const Axis &axis : row)
-      result.inner.push_back(getStride(strides, axis.last));
-    return result;
-  };
-  for (const Axis &axis : outer)
-    program.outer.push_back(axis.extent);
-  for (const Axis &axis : row)
-    program.inner.push_back(axis.extent);
-  for (auto [node, strides] : llvm::zip_equal(program.nodes, nodeStrides)) {
-    node.strides = convert(strides);
-    bool varies = llvm::any_of(node.strides.inner, [](int64_t stride) { return stride != 0; });
-    node.isRow = node.kind != Node::Reduce &&
-                 (varies || llvm::any_of(node.operands, [&](unsigned operand) { return program.nodes[operand].isRow; }));
-    for (unsigned operand : node.operands)
-      node.level = std::max(node.level, program.nodes[operand].level + (node.kind == Node::Reduce ? 1 : 0));
-  }
-  for (auto [store, strides] : llvm::zip_equal(program.stores, storeStrides)) {
-    store.strides = convert(strides);
-    store.isRow = llvm::any_of(store.strides.inner, [](int64_t stride) { return stride != 0; });
-  }
-}
-
-/// An operand whose buffer is overwritten may be read by the same program, at the very
-/// element that is stored, and by no later one.
+/// An operand whose buffer is overwritten may be read by the same program, at
+/// the very element that is stored, and by no later one.
 LogicalResult Stager::verifyInPlace(const Stage &stage) {
   ArrayRef<int> inPlace = graph.getSpec().inPlace;
   std::set<unsigned> cone;
@@ -532,21 +402,25 @@ LogicalResult Stager::verifyInPlace(const Stage &stage) {
     if (node.kind != Node::Load)
       continue;
     if (overwritten.count(node.memory))
-      return graph.emitError() << "operand " << node.memory << " is read after a result has taken its place";
+      return graph.emitError() << "operand " << node.memory
+                               << " is read after a result has taken its place";
     for (unsigned index : stage.tasks) {
       const Task &task = tasks[index];
       if (!task.inPlace || task.reduces)
         continue;
       unsigned result = graph.memories[task.memory].argument.index;
       if (inPlace[result] == static_cast<int>(node.memory) &&
-          (node.indexed || node.offset != task.offset || sorted(node.strides) != sorted(task.strides)))
-        return graph.emitError() << "operand " << node.memory << " is read at other indices than result " << result
-                                 << " is stored at in its place";
+          (node.indexed || node.offset != task.offset ||
+           sorted(node.strides) != sorted(task.strides)))
+        return graph.emitError() << "operand " << node.memory
+                                 << " is read at other indices than result "
+                                 << result << " is stored at in its place";
     }
   }
   for (unsigned index : stage.tasks)
     if (tasks[index].inPlace && !tasks[index].reduces)
-      overwritten.insert(inPlace[graph.memories[tasks[index].memory].argument.index]);
+      overwritten.insert(
+          inPlace[graph.memories[tasks[index].memory].argument.index]);
   return success();
 }
 
@@ -558,7 +432,9 @@ LogicalResult Stager::emit(Stage &stage, unsigned level) {
   programs.emplace_back();
   RowProgram &program = programs.back();
   ProgramBuilder builder(graph, program);
-  auto extentOf = [&](ArrayRef<unsigned> atoms) { return graph.atoms.getExtent(atoms); };
+  auto extentOf = [&](ArrayRef<unsigned> atoms) {
+    return graph.atoms.getExtent(atoms);
+  };
   int64_t chunks = llvm::divideCeil(extentOf(reduced), kChunkRows);
   program.chunked = !reduced.empty();
   AtomSet innerSet = makeSet(inner);
@@ -586,13 +462,15 @@ LogicalResult Stager::emit(Stage &stage, unsigned level) {
       builder.addStore(store, task.strides);
       continue;
     }
-    // Partials lie as [kept.., chunks, row..]; a task of the next level combines them.
+    // Partials lie as [kept.., chunks, row..]; a task of the next level
+    // combines them.
     SmallVector<unsigned> rowAtoms;
     for (unsigned atom : inner)
       if (!alongRow && llvm::is_contained(task.order, atom))
         rowAtoms.push_back(atom);
     Type type = graph.nodes[task.node].type;
-    unsigned memory = graph.addTemporary(type, {extentOf(kept), chunks, extentOf(rowAtoms)});
+    unsigned memory =
+        graph.addTemporary(type, {extentOf(kept), chunks, extentOf(rowAtoms)});
     Node total(Node::Combine, type);
     total.memory = memory;
     total.chunks = chunks;
@@ -613,7 +491,9 @@ LogicalResult Stager::emit(Stage &stage, unsigned level) {
     store.accumulate = false;
     store.inPlace = false;
     builder.addStore(store, total.strides);
-    Task finish{0, {}, task.strides, task.memory, task.offset, task.accumulate, task.inPlace};
+    Task finish{0,           {},          task.strides,
+                task.memory, task.offset, task.accumulate,
+                task.inPlace};
     llvm::append_range(finish.order, kept);
     llvm::append_range(finish.order, rowAtoms);
     finish.node = graph.nodes.size();
@@ -621,7 +501,8 @@ LogicalResult Stager::emit(Stage &stage, unsigned level) {
     graph.nodes.push_back(std::move(total));
     tasks.push_back(std::move(finish));
   }
-  builder.finish(kept, reduced, inner, !stage.hasRowReductions && stage.chunked.empty());
+  builder.finish(kept, reduced, inner,
+                 !stage.hasRowReductions && stage.chunked.empty());
   return success();
 }
 
@@ -636,7 +517,8 @@ LogicalResult Stager::runLevel(unsigned level) {
         place(index, stages);
     }
   // In place: whoever else reads the operand must have run before.
-  std::stable_partition(stages.begin(), stages.end(), [](const Stage &stage) { return !stage.inPlace; });
+  std::stable_partition(stages.begin(), stages.end(),
+                        [](const Stage &stage) { return !stage.inPlace; });
   for (Stage &stage : stages)
     if (failed(emit(stage, level)))
       return failure();
@@ -657,6 +539,8 @@ LogicalResult Stager::run() {
   }
 }
 
-LogicalResult harmony::codegen::planRowPrograms(Graph &graph, std::vector<RowProgram> &programs) {
+LogicalResult
+harmony::codegen::planRowPrograms(Graph &graph,
+                                  std::vector<RowProgram> &programs) {
   return Stager(graph, programs).run();
 }

@@ -5,17 +5,17 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Every case is a function that becomes one kernel. Its results must be close to the
-// reference, and have the same bits for every split of the ranges, under AVX2 and
-// AVX-512, and with all intermediate values stored.
+// Every case is a function that becomes one kernel. Its results must be close
+// to the reference, and have the same bits for every split of the ranges, under
+// AVX2 and AVX-512, and with all intermediate values stored.
 //
 //===----------------------------------------------------------------------===//
 
 #include "test/unit/codegen/KernelRunner.h"
 
 #include <cmath>
-#include <limits>
 #include <gtest/gtest.h>
+#include <limits>
 
 using namespace harmony;
 using namespace harmony::test;
@@ -40,14 +40,18 @@ std::string instantiate(const char *text, int64_t extent) {
   return result;
 }
 
-void expectClose(const Case &test, const std::vector<double> &actual, const nn::HostTensor &expected, bool accumulate) {
+void expectClose(const Case &test, const std::vector<double> &actual,
+                 const nn::HostTensor &expected, bool accumulate) {
   for (size_t i = 0; i < actual.size(); ++i) {
-    double wanted = expected.isFloat() ? expected.floats[i] : static_cast<double>(expected.integers[i]);
+    double wanted = expected.isFloat()
+                        ? expected.floats[i]
+                        : static_cast<double>(expected.integers[i]);
     if (accumulate)
       wanted += KernelRunner::kOld;
     double allowed = test.tolerance * std::max(1.0, std::fabs(wanted));
     if (!(std::fabs(actual[i] - wanted) <= allowed)) {
-      ADD_FAILURE() << "element " << i << " is " << actual[i] << ", expected " << wanted;
+      ADD_FAILURE() << "element " << i << " is " << actual[i] << ", expected "
+                    << wanted;
       return;
     }
   }
@@ -68,8 +72,10 @@ void runCase(const Case &test, int64_t extent) {
   ASSERT_FALSE(expected.empty());
   for (size_t i = 0; i < expected.size(); ++i) {
     SCOPED_TRACE("result " + std::to_string(i));
-    expectClose(test, KernelRunner::toNumbers(results[i], runner.resultTypes[i].getElementType()), expected[i],
-                test.options.accumulate);
+    expectClose(test,
+                KernelRunner::toNumbers(results[i],
+                                        runner.resultTypes[i].getElementType()),
+                expected[i], test.options.accumulate);
   }
   for (int64_t split : {1, 3, 7, 13})
     EXPECT_EQ(results, runner.run(split)) << "ranges of " << split;
@@ -79,7 +85,8 @@ void runCase(const Case &test, int64_t extent) {
     EXPECT_EQ(results, runner.run(0)) << "AVX-512";
     EXPECT_EQ(results, runner.run(3)) << "AVX-512";
   }
-  if (!test.options.inPlace.empty() || test.options.accumulate || !runner.isGroup())
+  if (!test.options.inPlace.empty() || test.options.accumulate ||
+      !runner.isGroup())
     return;
   RunnerOptions storing = test.options;
   storing.storeAll = true;
@@ -89,7 +96,8 @@ void runCase(const Case &test, int64_t extent) {
   all.inputs = runner.inputs;
   std::vector<Bytes> stored = all.run(0);
   for (size_t i = 0; i < results.size(); ++i)
-    EXPECT_EQ(results[i], stored[i]) << "result " << i << " with intermediate values stored";
+    EXPECT_EQ(results[i], stored[i])
+        << "result " << i << " with intermediate values stored";
 }
 
 constexpr const char *kGeluBias = R"(
@@ -120,7 +128,8 @@ func.func @f(%x: tensor<4x5x$Dxf32>, %w: tensor<$Dxf32>, %b: tensor<$Dxf32>)
   return %0, %1, %2 : tensor<4x5x$Dxf32>, tensor<4x5xf32>, tensor<4x5xf32>
 })";
 
-/// Gradients of layer_norm: dx, and scale's and shift's summed over 130 rows (3 chunks).
+/// Gradients of layer_norm: dx, and scale's and shift's summed over 130 rows (3
+/// chunks).
 constexpr const char *kLayerNormBackward = R"(
 func.func @f(%x: tensor<130x$Dxf32>, %dy: tensor<130x$Dxf32>, %w: tensor<$Dxf32>, %mean: tensor<130xf32>, %inv: tensor<130xf32>)
     -> (tensor<130x$Dxf32>, tensor<$Dxf32>, tensor<$Dxf32>) {
@@ -278,7 +287,8 @@ func.func @f(%a: tensor<f32>, %b: tensor<f32>) -> (tensor<f32>, tensor<i1>) {
   return %5, %3 : tensor<f32>, tensor<i1>
 })";
 
-/// AdamW: parameter and moments are updated in place; step scalars are tensors of rank 0.
+/// AdamW: parameter and moments are updated in place; step scalars are tensors
+/// of rank 0.
 constexpr const char *kAdam = R"(
 func.func @f(%w: tensor<3x$Dxf32>, %m: tensor<3x$Dxf32>, %g: tensor<3x$Dxf32>, %beta: tensor<f32>)
     -> (tensor<3x$Dxf32>, tensor<3x$Dxf32>) {
@@ -360,7 +370,13 @@ const std::vector<Case> kCases = {
     {"gelu_erf", kGeluErf, kAll, {}, 4, 2e-5, 1},
     {"softmax", kSoftmax, {1, 3, 31, 32, 33, 100, 4097, 9000}, {}, 4, 2e-5, 1},
     {"layer_norm", kLayerNorm, {3, 31, 32, 33, 100, 4097}, {}, 4, 1e-4, 1},
-    {"layer_norm_backward", kLayerNormBackward, {10, 33, 100, 768}, {}, 4, 1e-4, 2},
+    {"layer_norm_backward",
+     kLayerNormBackward,
+     {10, 33, 100, 768},
+     {},
+     4,
+     1e-4,
+     2},
     {"cross_entropy", kCrossEntropy, {2, 10, 33, 100, 4097}, {}, 2, 1e-4, 2},
     {"mask", kMask, {1, 5, 33}, {}},
     {"total", kTotal, {10, 33, 64}, {}, 4, 1e-4, 2},
@@ -402,8 +418,8 @@ TEST(Kernels, MatchTheReference) {
   const char *only = getenv("CODEGEN_TEST_CASE");
   for (const Case &test : kCases)
     if (!only || std::string(only) == test.name)
-    for (int64_t extent : test.extents)
-      runCase(test, extent);
+      for (int64_t extent : test.extents)
+        runCase(test, extent);
 }
 
 TEST(Kernels, WorkOnStridedViews) {
@@ -419,7 +435,8 @@ TEST(Kernels, WorkOnStridedViews) {
 TEST(Kernels, Accumulate) {
   for (Case test : kCases) {
     // A test of accumulation on numbers other than floats would say nothing.
-    if (std::string(test.name) == "scalars" || std::string(test.name) == "integers")
+    if (std::string(test.name) == "scalars" ||
+        std::string(test.name) == "integers")
       continue;
     test.options = accumulating();
     test.launches = 0;
@@ -438,7 +455,12 @@ TEST(Kernels, RunInPlace) {
   softmax.options.inPlace = {0};
   for (int64_t extent : softmax.extents)
     runCase(softmax, extent);
-  Case backward{"layer_norm_backward in place", kLayerNormBackward, {10, 100}, {}, 4, 1e-4};
+  Case backward{"layer_norm_backward in place",
+                kLayerNormBackward,
+                {10, 100},
+                {},
+                4,
+                1e-4};
   backward.options.inPlace = {1, -1, -1};
   for (int64_t extent : backward.extents)
     runCase(backward, extent);
@@ -457,30 +479,38 @@ TEST(Kernels, CompareLabelsOfAnySize) {
   std::vector<Bytes> results = runner.run(0);
   std::vector<nn::HostTensor> expected = runner.evaluate();
   for (size_t i = 0; i < expected.size(); ++i)
-    expectClose(test, KernelRunner::toNumbers(results[i], runner.resultTypes[i].getElementType()), expected[i], false);
+    expectClose(test,
+                KernelRunner::toNumbers(results[i],
+                                        runner.resultTypes[i].getElementType()),
+                expected[i], false);
 }
 
 TEST(Kernels, PassOnNaN) {
   constexpr int64_t kLength = 100;
-  KernelRunner softmax(instantiate(kSoftmax, kLength), {}), column(instantiate(kColumnMiddle, kLength), {});
+  KernelRunner softmax(instantiate(kSoftmax, kLength), {}),
+      column(instantiate(kColumnMiddle, kLength), {});
   for (int64_t at : {0, 31, 32, 95, 96, 99}) {
     SCOPED_TRACE("element " + std::to_string(at));
     ASSERT_TRUE(softmax.compile(HostTarget{}));
     softmax.makeInputs(1, 1);
     softmax.inputs[0].floats[kLength + at] = NAN;
-    std::vector<double> values = KernelRunner::toNumbers(softmax.run(0)[0], softmax.resultTypes[0].getElementType());
+    std::vector<double> values = KernelRunner::toNumbers(
+        softmax.run(0)[0], softmax.resultTypes[0].getElementType());
     for (int64_t i = 0; i < 3 * kLength; ++i)
       EXPECT_EQ(std::isnan(values[i]), i / kLength == 1) << i;
 
-    // [70, 3, D]: the maximum over axis 1 of sample 0, the minimum over axes 0 and 1.
+    // [70, 3, D]: the maximum over axis 1 of sample 0, the minimum over axes 0
+    // and 1.
     ASSERT_TRUE(column.compile(HostTarget{}));
     column.makeInputs(1, 1);
     column.inputs[0].floats[kLength + at] = NAN;
     std::vector<Bytes> results = column.run(0);
     for (int result : {1, 2}) {
-      values = KernelRunner::toNumbers(results[result], column.resultTypes[result].getElementType());
+      values = KernelRunner::toNumbers(
+          results[result], column.resultTypes[result].getElementType());
       for (int64_t i = 0; i < kLength; ++i)
-        EXPECT_EQ(std::isnan(values[i]), i == at) << "result " << result << ", " << i;
+        EXPECT_EQ(std::isnan(values[i]), i == at)
+            << "result " << result << ", " << i;
     }
   }
 }
@@ -489,9 +519,11 @@ TEST(Kernels, RefuseToOverwriteWhatIsStillRead) {
   RunnerOptions options;
   options.inPlace = {0};
   testing::internal::CaptureStderr();
-  EXPECT_FALSE(KernelRunner(instantiate(kSquareTranspose, 8), options).isValid());
+  EXPECT_FALSE(
+      KernelRunner(instantiate(kSquareTranspose, 8), options).isValid());
   std::string message = testing::internal::GetCapturedStderr();
-  EXPECT_NE(message.find("operand 0 is read at other indices than result 0 is stored at in its place"),
+  EXPECT_NE(message.find("operand 0 is read at other indices than result 0 is "
+                         "stored at in its place"),
             std::string::npos)
       << message;
 }

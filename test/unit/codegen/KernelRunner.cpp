@@ -28,14 +28,17 @@ using namespace harmony::codegen;
 static MLIRContext &getContext() {
   static MLIRContext *context = [] {
     auto *made = new MLIRContext(MLIRContext::Threading::DISABLED);
-    made->loadDialect<nn::NNDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect,
-                      vector::VectorDialect, LLVM::LLVMDialect>();
+    made->loadDialect<nn::NNDialect, func::FuncDialect, arith::ArithDialect,
+                      math::MathDialect, scf::SCFDialect, vector::VectorDialect,
+                      LLVM::LLVMDialect>();
     return made;
   }();
   return *context;
 }
 
-static int64_t bytesOf(Type element) { return std::max(1u, element.getIntOrFloatBitWidth() / 8); }
+static int64_t bytesOf(Type element) {
+  return std::max(1u, element.getIntOrFloatBitWidth() / 8);
+}
 
 View KernelRunner::makeView(RankedTensorType type, int64_t &elements) const {
   if (!options.strided) {
@@ -52,7 +55,8 @@ View KernelRunner::makeView(RankedTensorType type, int64_t &elements) const {
   return view;
 }
 
-KernelRunner::KernelRunner(StringRef text, RunnerOptions options) : options(options), context(getContext()) {
+KernelRunner::KernelRunner(StringRef text, RunnerOptions options)
+    : options(options), context(getContext()) {
   module = parseSourceString<ModuleOp>(text, &context);
   if (!module)
     return;
@@ -62,7 +66,8 @@ KernelRunner::KernelRunner(StringRef text, RunnerOptions options) : options(opti
   returned = terminator->getNumOperands();
 
   Operation *op = &body.front();
-  if (!llvm::hasNItems(body, 2) || options.storeAll || isa<arith::ConstantOp>(op)) {
+  if (!llvm::hasNItems(body, 2) || options.storeAll ||
+      isa<arith::ConstantOp>(op)) {
     SmallVector<Value> values(terminator->getOperands());
     if (options.storeAll)
       for (Operation &inner : body.without_terminator())
@@ -70,11 +75,14 @@ KernelRunner::KernelRunner(StringRef text, RunnerOptions options) : options(opti
           if (!llvm::is_contained(values, value))
             values.push_back(value);
     OpBuilder builder(terminator);
-    auto group = nn::GroupOp::create(builder, function.getLoc(), TypeRange(ValueRange(values)), body.getArguments());
+    auto group =
+        nn::GroupOp::create(builder, function.getLoc(),
+                            TypeRange(ValueRange(values)), body.getArguments());
     Block *block = &group.getBody().emplaceBlock();
     IRMapping mapping;
     for (Value argument : body.getArguments())
-      mapping.map(argument, block->addArgument(argument.getType(), argument.getLoc()));
+      mapping.map(argument,
+                  block->addArgument(argument.getType(), argument.getLoc()));
     builder.setInsertionPointToEnd(block);
     for (Operation &inner : body.without_terminator())
       if (&inner != group)
@@ -89,10 +97,12 @@ KernelRunner::KernelRunner(StringRef text, RunnerOptions options) : options(opti
   spec.inPlace = options.inPlace;
   spec.accumulate.assign(op->getNumResults(), options.accumulate);
   for (Type type : op->getOperandTypes())
-    spec.operands.push_back(makeView(cast<RankedTensorType>(type), operandElements.emplace_back()));
+    spec.operands.push_back(
+        makeView(cast<RankedTensorType>(type), operandElements.emplace_back()));
   for (Type type : op->getResultTypes()) {
     resultTypes.push_back(cast<RankedTensorType>(type));
-    spec.results.push_back(makeView(resultTypes.back(), resultElements.emplace_back()));
+    spec.results.push_back(
+        makeView(resultTypes.back(), resultElements.emplace_back()));
   }
   kernels = ModuleOp::create(function.getLoc());
   FailureOr<EmittedKernel> emitted = emitHostKernel(spec, *kernels);
@@ -114,8 +124,9 @@ KernelRunner::~KernelRunner() {
 }
 
 bool KernelRunner::compile(HostTarget target) {
-  bool isDouble = llvm::any_of(spec.op->getOperandTypes(),
-                               [](Type type) { return cast<RankedTensorType>(type).getElementType().isF64(); });
+  bool isDouble = llvm::any_of(spec.op->getOperandTypes(), [](Type type) {
+    return cast<RankedTensorType>(type).getElementType().isF64();
+  });
   ObjectOptions objectOptions;
   objectOptions.allowLibraryCalls = isDouble;
   auto object = compileToObject(*kernels, target, objectOptions);
@@ -129,7 +140,8 @@ bool KernelRunner::compile(HostTarget target) {
   }
   char path[] = "/tmp/codegen_testXXXXXX";
   int descriptor = mkstemp(path);
-  bool written = write(descriptor, shared->data(), shared->size()) == static_cast<ssize_t>(shared->size());
+  bool written = write(descriptor, shared->data(), shared->size()) ==
+                 static_cast<ssize_t>(shared->size());
   close(descriptor);
   if (library)
     dlclose(library);
@@ -146,7 +158,8 @@ void KernelRunner::makeInputs(unsigned seed, int64_t limit) {
   for (Type type : function.getArgumentTypes()) {
     nn::HostTensor tensor(cast<RankedTensorType>(type));
     std::uniform_real_distribution<float> real(-2, 2);
-    std::uniform_int_distribution<int64_t> integer(0, tensor.element.isInteger(1) ? 1 : limit - 1);
+    std::uniform_int_distribution<int64_t> integer(
+        0, tensor.element.isInteger(1) ? 1 : limit - 1);
     for (double &value : tensor.floats)
       value = real(random);
     for (int64_t &value : tensor.integers)
@@ -167,7 +180,8 @@ static void setElement(char *at, Type element, double real, int64_t integer) {
 }
 
 /// Calls visit(offset) for every element in row-major order.
-static void forElements(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides, llvm::function_ref<void(int64_t)> visit) {
+static void forElements(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides,
+                        llvm::function_ref<void(int64_t)> visit) {
   SmallVector<int64_t> index(shape.size(), 0);
   while (true) {
     int64_t offset = 0;
@@ -191,7 +205,8 @@ std::vector<Bytes> KernelRunner::run(int64_t split) {
     Bytes bytes(operandElements[index] * width, '\x7f');
     size_t next = 0;
     forElements(input.shape, spec.operands[index].strides, [&](int64_t offset) {
-      setElement(&bytes[offset * width], input.element, input.isFloat() ? input.floats[next] : 0,
+      setElement(&bytes[offset * width], input.element,
+                 input.isFloat() ? input.floats[next] : 0,
                  input.isFloat() ? 0 : input.integers[next]);
       ++next;
     });
@@ -202,8 +217,10 @@ std::vector<Bytes> KernelRunner::run(int64_t split) {
     int64_t width = bytesOf(type.getElementType());
     Bytes bytes(resultElements[index] * width, '\x7f');
     if (options.accumulate)
-      forElements(type.getShape(), spec.results[index].strides,
-                  [&](int64_t offset) { setElement(&bytes[offset * width], type.getElementType(), kOld, 0); });
+      forElements(
+          type.getShape(), spec.results[index].strides, [&](int64_t offset) {
+            setElement(&bytes[offset * width], type.getElementType(), kOld, 0);
+          });
     if (index < options.inPlace.size() && options.inPlace[index] >= 0)
       bytes = operands[options.inPlace[index]];
     results.push_back(std::move(bytes));
@@ -212,20 +229,23 @@ std::vector<Bytes> KernelRunner::run(int64_t split) {
     temporaries.push_back(Bytes(bytes, '\x7f'));
 
   for (const Launch &launch : kernel.launches) {
-    auto function = reinterpret_cast<HmRangeFunction>(dlsym(library, launch.function.c_str()));
+    auto function = reinterpret_cast<HmRangeFunction>(
+        dlsym(library, launch.function.c_str()));
     if (!function) {
       fprintf(stderr, "no function %s\n", launch.function.c_str());
       return {};
     }
     std::vector<void *> buffers;
     for (const Argument &argument : launch.arguments)
-      buffers.push_back((argument.kind == Argument::Operand  ? operands[argument.index]
-                         : argument.kind == Argument::Result ? results[argument.index]
-                                                             : temporaries[argument.index])
-                            .data());
+      buffers.push_back(
+          (argument.kind == Argument::Operand  ? operands[argument.index]
+           : argument.kind == Argument::Result ? results[argument.index]
+                                               : temporaries[argument.index])
+              .data());
     int64_t step = split ? split : launch.extent;
     // From the last piece to the first: ranges must not depend on each other.
-    for (int64_t begin = (launch.extent - 1) / step * step; begin >= 0; begin -= step)
+    for (int64_t begin = (launch.extent - 1) / step * step; begin >= 0;
+         begin -= step)
       function(buffers.data(), begin, std::min(begin + step, launch.extent));
   }
 
@@ -234,9 +254,11 @@ std::vector<Bytes> KernelRunner::run(int64_t split) {
     RankedTensorType type = resultTypes[index];
     int64_t width = bytesOf(type.getElementType());
     Bytes bytes;
-    forElements(type.getShape(), spec.results[index].strides, [&](int64_t offset) {
-      bytes.insert(bytes.end(), &results[index][offset * width], &results[index][offset * width] + width);
-    });
+    forElements(type.getShape(), spec.results[index].strides,
+                [&](int64_t offset) {
+                  bytes.insert(bytes.end(), &results[index][offset * width],
+                               &results[index][offset * width] + width);
+                });
     packed.push_back(std::move(bytes));
   }
   return packed;

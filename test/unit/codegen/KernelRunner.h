@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Takes the way of the compiler: emit, lower, object, shared object, load; then runs
-// the launches on buffers laid out by views.
+// Takes the way of the compiler: emit, lower, object, shared object, load; then
+// runs the launches on buffers laid out by views.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,12 +29,13 @@ struct RunnerOptions {
   llvm::SmallVector<int> inPlace;
   /// Axes of every operand and result are laid out in reverse order, with gaps.
   bool strided = false;
-  /// All values of the function are results of the group, not only those it returns.
+  /// All values of the function are results of the group, not only those it
+  /// returns.
   bool storeAll = false;
 };
 
-/// The function `f` of a module in text, as one group (or, when it holds only one op, as it
-/// is).
+/// The function `f` of a module in text, as one group (or, when it holds only
+/// one op, as it is).
 class KernelRunner {
 public:
   KernelRunner(llvm::StringRef text, RunnerOptions options);
@@ -48,10 +49,11 @@ public:
   bool compile(HostTarget target);
   /// Random inputs: floats in [-2, 2), integers in [0, limit).
   void makeInputs(unsigned seed, int64_t limit);
-  /// Runs all launches, the range of each in pieces of `split` indices (0: as one). Returns the
-  /// elements of the results in row-major order.
+  /// Runs all launches, the range of each in pieces of `split` indices (0: as
+  /// one). Returns the elements of the results in row-major order.
   std::vector<Bytes> run(int64_t split);
-  /// What the reference interpreter makes of the same inputs, before accumulation.
+  /// What the reference interpreter makes of the same inputs, before
+  /// accumulation.
   std::vector<nn::HostTensor> evaluate();
   /// Results as returned by run, as numbers.
   static std::vector<double> toNumbers(const Bytes &bytes, mlir::Type element);
