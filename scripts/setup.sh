@@ -38,18 +38,19 @@ if [[ ! -f $deps/onnx-$onnx_version.done ]]; then
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   log=$work/log
-  {
-    python3 -m pip download -q --disable-pip-version-check --no-binary onnx --no-deps -d "$work" "onnx==$onnx_version"
-    echo "$onnx_sha256  $work/onnx-$onnx_version.tar.gz" | sha256sum -c -
-    tar -xzf "$work/onnx-$onnx_version.tar.gz" -C "$work"
+  build_onnx() {
+    python3 -m pip download -q --disable-pip-version-check --no-binary onnx --no-deps -d "$work" "onnx==$onnx_version" &&
+    echo "$onnx_sha256  $work/onnx-$onnx_version.tar.gz" | sha256sum -c - &&
+    tar -xzf "$work/onnx-$onnx_version.tar.gz" -C "$work" &&
     # Debian's CMake 3.25 builds it; the file asks for 3.26.
-    sed -i 's/VERSION 3.26/VERSION 3.25/' "$work/onnx-$onnx_version/CMakeLists.txt"
+    sed -i 's/VERSION 3.26/VERSION 3.25/' "$work/onnx-$onnx_version/CMakeLists.txt" &&
     cmake -S "$work/onnx-$onnx_version" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
       "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG" -DONNX_USE_UNITY_BUILD=ON \
       -DONNX_USE_PROTOBUF_SHARED_LIBS=ON -DCMAKE_POSITION_INDEPENDENT_CODE=ON \
-      -DCMAKE_CXX_COMPILER=g++ -DCMAKE_INSTALL_PREFIX="$deps"
-    ninja -C "$work/build"
+      -DCMAKE_CXX_COMPILER=g++ -DCMAKE_INSTALL_PREFIX="$deps" &&
+    ninja -C "$work/build" &&
     cmake --install "$work/build"
-  } >"$log" 2>&1 || { tail -n 30 "$log" >&2; echo "setup: building ONNX failed" >&2; exit 1; }
+  }
+  build_onnx >"$log" 2>&1 || { tail -n 30 "$log" >&2; echo "setup: building ONNX failed" >&2; exit 1; }
   touch "$deps/onnx-$onnx_version.done"
 fi

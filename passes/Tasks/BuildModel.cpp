@@ -84,6 +84,10 @@ public:
           problem.microbatches.push_back(u);
     addInputs(chain);
     addLosses(chain);
+    // Both programs run the prologue.
+    if (auto prologue = symbols.lookup<func::FuncOp>(kPrologueName))
+      for (auto get : prologue.getOps<nn::GetOp>())
+        model.prologueVariables.push_back(get.getVariable().str());
     for (auto call : chain.getOps<func::CallOp>())
       if (failed(addLayer(call)))
         return failure();
@@ -115,7 +119,6 @@ private:
     (nn::getBatch(type) ? value.bytesPerSample : value.fixedBytes) = tensorBytes(nn::instantiate(type, 1));
     model.problem.values.push_back(value);
     model.valueInput.push_back(-1);
-    model.valueOutput.push_back(-1);
     return model.problem.values.size() - 1;
   }
 
@@ -229,9 +232,9 @@ private:
       auto value = values.find(operand);
       if (value == values.end() || isa<BlockArgument>(operand))
         return chain.emitError("output ") << chain.getResultAttrOfType<StringAttr>(index, nn::kNameAttr)
-                                          << " does not depend on any trained weight";
+                                          << " is an input or a weight as it is, which is not supported";
       model.problem.values[value->second].output = true;
-      model.valueOutput[value->second] = index;
+      model.outputs.push_back(value->second);
     }
     return success();
   }
@@ -384,12 +387,20 @@ private:
     }
     terminator->setOperands(results);
     prologue.setType(FunctionType::get(prologue.getContext(), prologue.getArgumentTypes(), TypeRange(ValueRange(results))));
-    formGroups(prologue);
 
     TaskOptions task;
     task.name = prologueTaskName();
     task.microbatch = options.batch;
     fill(task, prologue, SlotKind::argument, SlotKind::result);
+    for (auto [position, get] : llvm::enumerate(llvm::to_vector(prologue.getOps<nn::GetOp>()))) {
+      task.argumentKinds.push_back(SlotKind::parameter);
+      task.argumentIndices.push_back(position);
+      unsigned index = prologue.getNumArguments();
+      (void)prologue.insertArgument(index, get.getResult().getType(), DictionaryAttr(), get.getLoc());
+      get.replaceAllUsesWith(prologue.getArgument(index));
+      get.erase();
+    }
+    formGroups(prologue);
     return lowerTask(prologue, task, module, kernels);
   }
 

@@ -59,9 +59,10 @@ struct Model {
   std::vector<LayerBinding> layers;        ///< by Problem::layers
   std::vector<std::string> tensorVariable; ///< by Problem::tensors: symbol of the nn.variable
   std::vector<int> valueInput;             ///< by Problem::values: index of the graph input, or -1
-  std::vector<int> valueOutput;            ///< by Problem::values: index of @evaluate's result, or -1
+  std::vector<int> outputs;                ///< by @evaluate's result: Problem::values
   std::vector<LossBinding> losses;
   std::vector<UpdateBinding> updates;      ///< by Problem::tensors
+  std::vector<std::string> prologueVariables; ///< that the prologue reads: tables of class weights
 };
 
 /// Names of the tasks (harmony.task) that the programs run, each lowered for one
@@ -75,7 +76,8 @@ std::string backwardTaskName(const std::string &function, int64_t microbatch,
 /// Update of a tensor with `uses` gradient uses.
 std::string updateTaskName(const std::string &function, int uses);
 /// Once per step on the host: denominators and seeds of the loss from the batch inputs
-/// (argument i: graph input i; result 2k: denominator of term k, result 2k+1: its seed).
+/// (argument i: graph input i; parameter j: Model::prologueVariables[j]; result 2k: denominator of
+/// term k, result 2k+1: its seed).
 inline const char *prologueTaskName() { return "host.prologue"; }
 /// nn.step_scalars: argument i: reads[i], result j: writes[j]; absent if the module has none.
 inline const char *stepScalarsTaskName() { return "host.step_scalars"; }
