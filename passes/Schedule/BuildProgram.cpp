@@ -151,6 +151,10 @@ private:
         int64_t i = slot.getIndex();
         if (slot.getKind() == SlotKind::argument)
           return at(places.input(i));
+        if (slot.getKind() == SlotKind::parameter)
+          return i < static_cast<int64_t>(model.prologueVariables.size())
+                     ? at(places.variable(model.prologueVariables[i]))
+                     : AtAttr();
         if (slot.getKind() == SlotKind::workspace)
           return at(places.hostWorkspace());
         if (slot.getKind() != SlotKind::result)

@@ -209,11 +209,7 @@ LogicalResult PlaceBuilder::addOutputs() {
   if (!isEvaluation())
     return success();
   func::FuncOp graph = getGraph();
-  std::map<int, int> values; // by result
-  for (auto [value, output] : llvm::enumerate(model.valueOutput))
-    if (output >= 0)
-      values[output] = value;
-  for (auto [output, value] : values) {
+  for (auto [output, value] : llvm::enumerate(model.outputs)) {
     std::string home = findHome(HomeKind::Value, value);
     if (home.empty())
       return module.emitError() << "output '" << problem.values[value].name

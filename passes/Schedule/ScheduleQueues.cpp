@@ -271,6 +271,9 @@ private:
       if (event != last && !follows(last, event, false) &&
           !accompanies(last, event))
         return;
+    // The next execution writes the same bytes again.
+    if (!follows(planned.first.event, last, /*previousStep=*/true))
+      return;
     for (const PlannedBuffer &other : buffers) {
       const planner::Buffer &neighbour = *other.plan;
       if (&neighbour == &planned || neighbour.device != planned.device ||
