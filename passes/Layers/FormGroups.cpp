@@ -27,6 +27,11 @@ bool isPointwise(Operation *op) {
   return op->hasTrait<OpTrait::Elementwise>() || isa<arith::SelectOp>(op);
 }
 
+/// An argument in another shape.
+bool isArgumentView(Operation *op) {
+  return isa_and_present<nn::ReshapeOp, nn::TransposeOp, nn::SliceOp>(op) && isa<BlockArgument>(op->getOperand(0));
+}
+
 /// Repeated in every group that reads it rather than stored: constants, broadcasts, iotas, and
 /// cheap pointwise work on nothing but these and arguments (masks made of labels).
 bool isLeaf(Operation *op) {
@@ -36,8 +41,11 @@ bool isLeaf(Operation *op) {
     return false;
   return llvm::all_of(op->getOperands(), [](Value operand) {
     // Floating arguments are activations: what is made of them is stored.
+    bool isFloat = isa<FloatType>(cast<RankedTensorType>(operand.getType()).getElementType());
     Operation *producer = operand.getDefiningOp();
-    return producer ? isLeaf(producer) : !isa<FloatType>(cast<RankedTensorType>(operand.getType()).getElementType());
+    if (!producer || isArgumentView(producer))
+      return !isFloat;
+    return isLeaf(producer);
   });
 }
 
@@ -116,8 +124,12 @@ public:
   explicit GroupFormer(func::FuncOp function) : function(function) {}
 
   size_t run() {
+    // What only looks at arguments waits for nothing, wherever it stands.
     for (Operation &op : function.front().without_terminator())
-      if (!isLeaf(&op))
+      if (isArgumentView(&op))
+        assign(&op);
+    for (Operation &op : function.front().without_terminator())
+      if (!isLeaf(&op) && !item.contains(&op))
         assign(&op);
     emit();
     return groups.size();

@@ -24,8 +24,9 @@ using namespace harmony;
 
 namespace {
 
-/// What a value depends on. Only `Chain` values, which depend on trained
-/// parameters and on inputs, have a place in the sequence of layers.
+/// What a value depends on. Only `Chain` values, which depend on weights (trained
+/// or frozen) and on inputs, have a place in the sequence of layers. Constants and
+/// buffers are not weights: tables of positions and masks.
 enum class Origin { Constant, Weights, Inputs, Chain };
 
 Origin join(Origin a, Origin b) {
@@ -57,13 +58,27 @@ void eraseDeadOps(func::FuncOp function) {
 /// The chain of one function and where to cut it.
 class Chain {
 public:
-  explicit Chain(func::FuncOp function) {
+  Chain(func::FuncOp function, SymbolTable &symbols) {
     for (BlockArgument argument : function.getArguments())
       origins[argument] = Origin::Inputs;
+    // What the function is for is computed by a layer, whatever it depends on: penalties
+    // of weights, outputs that depend on inputs alone.
+    DenseSet<Operation *> roots;
+    for (Value result : function.front().getTerminator()->getOperands())
+      roots.insert(result.getDefiningOp());
+    for (auto loss : function.getOps<nn::LossOp>())
+      roots.insert(loss.getNumerator().getDefiningOp());
     for (Operation &op : function.front().without_terminator()) {
       if (isa<nn::LossOp>(op))
         continue;
-      Origin origin = isa<nn::GetOp>(op) ? Origin::Weights : Origin::Constant;
+      Origin origin = Origin::Constant;
+      if (auto get = dyn_cast<nn::GetOp>(op)) {
+        nn::Role role = symbols.lookup<nn::VariableOp>(get.getVariable()).getRole();
+        if (role != nn::Role::constant && role != nn::Role::buffer)
+          origin = Origin::Weights;
+      } else if (roots.contains(&op)) {
+        origin = Origin::Chain;
+      }
       for (Value operand : op.getOperands())
         origin = join(origin, origins.lookup(operand));
       for (Value result : op.getResults())
@@ -157,7 +172,7 @@ private:
 class LayerBuilder {
 public:
   LayerBuilder(func::FuncOp function, llvm::StringMap<func::FuncOp> &known, SymbolTable &symbols, bool trains)
-      : function(function), chain(function), known(known), symbols(symbols), trains(trains) {}
+      : function(function), chain(function, symbols), known(known), symbols(symbols), trains(trains) {}
 
   /// Returns the number of layers.
   size_t run() {
@@ -313,12 +328,13 @@ private:
     return name.empty() ? "layer " + std::to_string(index) : name;
   }
 
-  /// Redirects loss and results to the calls and erases the old body, but for what
-  /// they still need of it: reads of variables, outputs that depend on inputs alone.
+  /// Redirects loss and results to the calls and erases the old body, but for the
+  /// reads of variables.
   void finish() {
     Operation *terminator = function.front().getTerminator();
     int64_t term = 0;
-    for (auto loss : llvm::make_early_inc_range(function.getOps<nn::LossOp>())) {
+    // They are moved: collected first.
+    for (nn::LossOp loss : llvm::to_vector(function.getOps<nn::LossOp>())) {
       loss.getNumeratorMutable().assign(mapped.lookupOrDefault(loss.getNumerator()));
       if (loss.getDenominator()) {
         loss.getDenominatorMutable().clear();

@@ -352,8 +352,9 @@ LogicalResult Normalizer::appendLoss() {
   return success();
 }
 
-/// Whether a value is computed from inputs and constants alone.
-static bool dependsOnVariables(Value value, ModuleOp module) {
+/// Whether a value changes from step to step other than by the inputs.
+static bool dependsOnTrained(Value value, ModuleOp module,
+                             const DenseMap<Attribute, RoleDecision> &roles) {
   SmallVector<Value> worklist{value};
   llvm::DenseSet<Value> seen;
   while (!worklist.empty()) {
@@ -365,7 +366,10 @@ static bool dependsOnVariables(Value value, ModuleOp module) {
       continue;
     if (auto read = dyn_cast<nn::GetOp>(op)) {
       auto variable = module.lookupSymbol<nn::VariableOp>(read.getVariable());
-      if (!variable || variable.getRole() != nn::Role::constant)
+      // Initializers become variables at the end.
+      nn::Role role = variable ? variable.getRole()
+                               : roles.lookup(read.getVariableAttr()).role;
+      if (role == nn::Role::parameter || role == nn::Role::state)
         return true;
     }
     worklist.append(op->operand_begin(), op->operand_end());
@@ -390,11 +394,12 @@ LogicalResult Normalizer::emitLoss() {
       Tensor divisor = builder->cast(builder->reshape(term.denominator, {}),
                                      term.numerator.type());
       denominator = builder->materialize(divisor);
-      if (denominator && dependsOnVariables(denominator, module))
+      if (denominator && dependsOnTrained(denominator, module, roles))
         return emitError(lossLocation,
                          "the loss is divided by a sum over samples that "
                          "depends on parameters; a "
-                         "denominator must depend on inputs alone");
+                         "denominator must depend on inputs alone, and on "
+                         "tensors that are not trained (--freeze)");
     }
     if (!numerator || (term.denominator && !denominator))
       break;

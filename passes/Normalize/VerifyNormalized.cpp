@@ -88,16 +88,16 @@ struct VerifyNormalizedPass
                << i << " of 'main' needs a name (" << nn::kNameAttr << ")";
     bool ok = true;
     for (auto loss : main.getBody().front().getOps<nn::LossOp>())
-      if (loss.getDenominator() && readsVariable(loss.getDenominator())) {
-        loss.emitError("the denominator depends on a variable; it must depend "
-                       "on inputs alone");
+      if (loss.getDenominator() && dependsOnTrained(loss.getDenominator())) {
+        loss.emitError("the denominator depends on a trained variable; it "
+                       "must depend on inputs alone");
         ok = false;
       }
     return success(ok);
   }
 
-  /// Whether a value depends on a variable other than a constant.
-  static bool readsVariable(Value value) {
+  /// Whether a value changes from step to step other than by the inputs.
+  static bool dependsOnTrained(Value value) {
     SmallVector<Value> worklist{value};
     llvm::DenseSet<Operation *> seen;
     while (!worklist.empty()) {
@@ -107,7 +107,8 @@ struct VerifyNormalizedPass
       if (auto read = dyn_cast<nn::GetOp>(op)) {
         auto variable = SymbolTable::lookupNearestSymbolFrom<nn::VariableOp>(
             op, read.getVariableAttr());
-        if (!variable || variable.getRole() != nn::Role::constant)
+        if (!variable || variable.getRole() == nn::Role::parameter ||
+            variable.getRole() == nn::Role::state)
           return true;
       }
       worklist.append(op->operand_begin(), op->operand_end());

@@ -58,7 +58,7 @@ int64_t evenBlock(int64_t extent, int64_t pieces) {
 /// choice knows nothing of threads, so that it cannot change results: it leaves at least
 /// `kEnoughBlocks` where they stay above a size worth a call.
 void chooseBlocks(HmGemm &gemm) {
-  constexpr int64_t kEnoughBlocks = 8, kManyBlocks = 16, kLeast = 128;
+  constexpr int64_t kEnoughBlocks = 6, kManyBlocks = 16, kLeast = 128;
   int64_t batches = gemm.batch[0] * gemm.batch[1] * gemm.batch[2];
   auto blocks = [&] {
     return batches * llvm::divideCeil(gemm.m, gemm.blockM) * llvm::divideCeil(gemm.n, gemm.blockN);

@@ -37,7 +37,7 @@ nn.variable <parameter> @w : tensor<f32>
 func.func @main(%x: tensor<f32> {nn.name = "x"}) {
   %w = nn.get @w : tensor<f32>
   %d = arith.mulf %x, %w : tensor<f32>
-  // expected-error@+1 {{the denominator depends on a variable; it must depend on inputs alone}}
+  // expected-error@+1 {{the denominator depends on a trained variable; it must depend on inputs alone}}
   nn.loss %x over %d : tensor<f32> scale 1.0 count 1.0 : tensor<f32>
   return
 }

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Train small graphs of unusual shape and compare loss, gradients and outputs with NumPy.
+
+    check_graphs.py --harmonyc build/bin/harmonyc
+
+Each model says its loss in NumPy, in double precision; gradients are central differences of it.
+"""
+import argparse, json, os, subprocess, sys, tempfile
+import numpy as np
+from check_golden import read_losses, read_safetensors
+
+BATCH = 4
+RANDOM = np.random.default_rng(7)
+DATA = {"x": RANDOM.normal(size=(BATCH, 4)).astype(np.float32), "labels": RANDOM.integers(0, 3, BATCH)}
+WEIGHTS = {"W1": RANDOM.normal(size=(4, 6)), "b1": RANDOM.normal(size=6), "W2": RANDOM.normal(size=(6, 3))}
+WEIGHTS = {name: value.astype(np.float32) for name, value in WEIGHTS.items()}
+CLASS_WEIGHTS = np.array([1.0, 2.0, 0.5])
+FORWARD = "h = MatMul(x, W1)  a = Add(h, b1)  r = Relu(a)  z = MatMul(r, W2)  "
+
+
+def forward(w):
+    a = DATA["x"] @ w["W1"] + w["b1"]
+    r = np.maximum(a, 0)
+    return a, r, r @ w["W2"]
+
+
+def rows(z):
+    """Cross entropy of each row."""
+    m = z.max(1, keepdims=True)
+    return np.log(np.exp(z - m).sum(1)) + m[:, 0] - z[np.arange(BATCH), DATA["labels"]]
+
+
+def weighted(w):
+    of_row = CLASS_WEIGHTS[DATA["labels"]]
+    return (rows(forward(w)[2]) * of_row).sum() / of_row.sum()
+
+
+# name: graph after FORWARD, loss, flags, outputs
+MODELS = {
+    "a penalty of weights is a term of its own": (
+        """l0 = SoftmaxCrossEntropyLoss(z, labels)  sq = Mul(W2, W2)  s = ReduceSum <keepdims = 0> (sq)
+           c = Constant <value = float {0.25}> ()  p = Mul(s, c)  loss = Add(l0, p)""",
+        lambda w: rows(forward(w)[2]).mean() + 0.25 * (w["W2"] ** 2).sum(), [], {}),
+    "two terms with different denominators": (
+        """l0 = SoftmaxCrossEntropyLoss(z, labels)  m = ReduceMean <keepdims = 0> (r)  loss = Add(l0, m)""",
+        lambda w: rows(forward(w)[2]).mean() + forward(w)[1].mean(), [], {}),
+    "class weights in the graph": (
+        """k = Constant <value = float[3] {1.0, 2.0, 0.5}> ()  loss = SoftmaxCrossEntropyLoss(z, labels, k)""",
+        weighted, [], {}),
+    "class weights that are frozen": ("loss = SoftmaxCrossEntropyLoss(z, labels, k)", weighted, ["--freeze", "k"], {}),
+    "an output of inputs alone": (
+        "loss = SoftmaxCrossEntropyLoss(z, labels)  y = Mul(x, x)",
+        lambda w: rows(forward(w)[2]).mean(), [], {"y": ("float[N,4]", lambda w: DATA["x"].astype(np.float64) ** 2)}),
+    "an output that is a view": (
+        """loss = SoftmaxCrossEntropyLoss(z, labels)  q = Constant <value = int64[3] {0, 2, 3}> ()
+           r3 = Reshape(a, q)  y = Transpose <perm = [0, 2, 1]> (r3)""",
+        lambda w: rows(forward(w)[2]).mean(), [],
+        {"y": ("float[N,3,2]", lambda w: forward(w)[0].reshape(BATCH, 2, 3).transpose(0, 2, 1))}),
+    "one value as two outputs": (
+        "loss = SoftmaxCrossEntropyLoss(z, labels)  y = Identity(z)  y2 = Identity(z)",
+        lambda w: rows(forward(w)[2]).mean(), [],
+        {name: ("float[N,3]", lambda w: forward(w)[2]) for name in ("y", "y2")}),
+}
+
+
+def text(graph, outputs):
+    """The model in ONNX's text form."""
+    def tensor(name, value):
+        shape = ",".join(map(str, value.shape))
+        return f"float[{shape}] {name} = {{{', '.join(f'{v:.9g}' for v in value.ravel())}}}"
+    weights = dict(WEIGHTS, k=CLASS_WEIGHTS.astype(np.float32)) if "labels, k)" in graph and "k =" not in graph else WEIGHTS
+    inits = ", ".join(tensor(*item) for item in weights.items())
+    results = ", ".join(["float loss"] + [f"{type} {name}" for name, (type, _) in outputs.items()])
+    return (f'<ir_version: 10, opset_import: ["" : 20]>\n'
+            f"main (float[N,4] x, int64[N] labels) => ({results})\n<{inits}>\n{{ {FORWARD}{graph} }}\n")
+
+
+def check(args, work, name, microbatch):
+    graph, loss, flags, outputs = MODELS[name]
+    path = {key: os.path.join(work, key) for key in ("m.onnxtext", "data.npz", "exe", "log", "grads", "outputs")}
+    with open(path["m.onnxtext"], "w") as f:
+        f.write(text(graph, outputs))
+    np.savez(path["data.npz"], **DATA)
+    commands = [[args.harmonyc, "compile", path["m.onnxtext"], "-o", path["exe"], "--batch", str(BATCH),
+                 "--microbatch", str(microbatch), *flags],
+                [path["exe"], "--data", path["data.npz"], "--steps", "1", "--no-shuffle", "--log", path["log"],
+                 "--dump-grads", path["grads"]]]
+    if outputs:
+        commands.append([path["exe"], "--val", path["data.npz"], "--eval-only", "--outputs", path["outputs"]])
+    for command in commands:
+        p = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        if p.returncode:
+            return [f"exit {p.returncode}: {' '.join(command)}\n{p.stderr}"]
+    bad = []
+
+    def compare(what, got, expected):
+        if np.shape(got) != np.shape(expected) or not np.allclose(got, expected, rtol=2e-5, atol=2e-5):
+            bad.append(f"{what}: {got}, expected {expected}")
+
+    weights = {key: value.astype(np.float64) for key, value in WEIGHTS.items()}
+    compare("loss", read_losses(path["log"])[0], loss(weights))
+    gradients = read_safetensors(path["grads"])
+    if set(gradients) != set(weights):
+        bad.append(f"gradients of {sorted(gradients)}, expected {sorted(weights)}")
+    for key in set(gradients) & set(weights):
+        numeric = np.zeros_like(weights[key])
+        for index in np.ndindex(numeric.shape):
+            ends = []
+            for step in (1e-6, -1e-6):
+                moved = dict(weights, **{key: weights[key].copy()})
+                moved[key][index] += step
+                ends.append(loss(moved))
+            numeric[index] = (ends[0] - ends[1]) / 2e-6
+        compare(f"gradient of {key}", gradients[key], numeric)
+    if outputs:
+        got = read_safetensors(path["outputs"])
+        for key, (_, value) in outputs.items():
+            compare(f"output {key}", got.get(key), value(weights))
+    return bad
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--harmonyc", required=True)
+    args = parser.parse_args()
+    failed = 0
+    for name in MODELS:
+        for microbatch in (4, 2, 1):
+            with tempfile.TemporaryDirectory(prefix="graphs-") as work:
+                bad = check(args, work, name, microbatch)
+            failed += bool(bad)
+            print(f"{'FAIL' if bad else 'ok  '} {name}, microbatch {microbatch}", flush=True)
+            for line in bad:
+                print("    " + line)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
