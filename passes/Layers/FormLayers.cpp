@@ -72,17 +72,24 @@ public:
       if (isa<nn::LossOp>(op))
         continue;
       Origin origin = Origin::Constant;
+      bool isTrained = false;
       if (auto get = dyn_cast<nn::GetOp>(op)) {
         nn::Role role = symbols.lookup<nn::VariableOp>(get.getVariable()).getRole();
         if (role != nn::Role::constant && role != nn::Role::buffer)
           origin = Origin::Weights;
+        isTrained = role == nn::Role::parameter;
       } else if (roots.contains(&op)) {
         origin = Origin::Chain;
       }
-      for (Value operand : op.getOperands())
+      for (Value operand : op.getOperands()) {
         origin = join(origin, origins.lookup(operand));
-      for (Value result : op.getResults())
+        isTrained |= trained.contains(operand);
+      }
+      for (Value result : op.getResults()) {
         origins[result] = origin;
+        if (isTrained && isa<FloatType>(cast<RankedTensorType>(result.getType()).getElementType()))
+          trained.insert(result);
+      }
       if (origin == Origin::Chain)
         ops.push_back(&op);
     }
@@ -91,6 +98,9 @@ public:
   }
 
   Origin getOrigin(Value value) const { return origins.lookup(value); }
+  /// Whether a value gets a gradient: it is floating and depends, by floating values,
+  /// on a trained parameter.
+  bool isTrained(Value value) const { return trained.contains(value); }
   ArrayRef<Operation *> getOps() const { return ops; }
 
   /// Indices of the ops behind which the chain is cut, ascending; the last op is
@@ -164,6 +174,7 @@ private:
   }
 
   DenseMap<Value, Origin> origins;
+  DenseSet<Value> trained;
   SmallVector<Operation *> ops;
   DenseMap<Operation *, size_t> position;
 };
@@ -272,20 +283,14 @@ private:
       returned.push_back(mapping.lookup(result));
     func::ReturnOp::create(builder, loc, returned);
 
-    auto isFloat = [](Value value) { return isa<FloatType>(cast<RankedTensorType>(value.getType()).getElementType()); };
     UnitAttr unit = UnitAttr::get(context);
     for (auto [index, argument] : llvm::enumerate(arguments))
-      if (isFloat(argument) && (chain.getOrigin(argument) == Origin::Chain || isTrained(argument)))
+      if (chain.isTrained(argument))
         layer.setArgAttr(index, kDifferentiableAttr, unit);
     for (auto [index, result] : llvm::enumerate(results))
-      if (isFloat(result))
+      if (chain.isTrained(result))
         layer.setResultAttr(index, kDifferentiableAttr, unit);
     return unique(layer);
-  }
-
-  bool isTrained(Value value) {
-    auto get = value.getDefiningOp<nn::GetOp>();
-    return get && symbols.lookup<nn::VariableOp>(get.getVariable()).getRole() == nn::Role::parameter;
   }
 
   /// Returns the function that equals `layer`, which is deleted, or else inserts it.
@@ -332,14 +337,9 @@ private:
   /// reads of variables.
   void finish() {
     Operation *terminator = function.front().getTerminator();
-    int64_t term = 0;
     // They are moved: collected first.
     for (nn::LossOp loss : llvm::to_vector(function.getOps<nn::LossOp>())) {
       loss.getNumeratorMutable().assign(mapped.lookupOrDefault(loss.getNumerator()));
-      if (loss.getDenominator()) {
-        loss.getDenominatorMutable().clear();
-        loss->setAttr(kDenominatorAttr, Builder(loss).getI64IntegerAttr(term++));
-      }
       loss->moveBefore(terminator);
     }
     for (OpOperand &operand : terminator->getOpOperands())
@@ -374,6 +374,8 @@ struct FormLayers : harmony::impl::FormLayersPassBase<FormLayers> {
     if (trains) {
       dropResults(main);
       buildPrologue(main, symbols);
+      dropDenominators(main);
+      dropDenominators(evaluate);
     }
     llvm::StringMap<func::FuncOp> known;
     // A forward-only model has no training forward.
@@ -408,6 +410,17 @@ struct FormLayers : harmony::impl::FormLayersPassBase<FormLayers> {
     main.setType(FunctionType::get(main.getContext(), main.getArgumentTypes(), {}));
     main.removeResAttrsAttr();
     eraseDeadOps(main);
+  }
+
+  /// What layers no longer compute: the terms refer to results of @prologue instead.
+  static void dropDenominators(func::FuncOp function) {
+    int64_t term = 0;
+    for (auto loss : function.getOps<nn::LossOp>())
+      if (loss.getDenominator()) {
+        loss.getDenominatorMutable().clear();
+        loss->setAttr(kDenominatorAttr, Builder(loss).getI64IntegerAttr(term++));
+      }
+    eraseDeadOps(function);
   }
 
   /// @prologue: the inputs to the denominators that depend on them, in the order of the terms.

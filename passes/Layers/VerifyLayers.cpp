@@ -45,11 +45,15 @@ struct VerifyLayers : harmony::impl::VerifyLayersPassBase<VerifyLayers> {
       if (!layer || !layer->hasAttr(kLayerAttr))
         return call.emitOpError("calls @") << call.getCallee() << ", which is not a layer function";
       called.insert(layer);
-      // A value made by a layer carries gradients exactly if it is floating.
+      // A value that one layer makes and another reads carries a gradient for both or neither.
       for (auto [index, operand] : llvm::enumerate(call.getOperands())) {
-        bool isFloat = isa<FloatType>(cast<RankedTensorType>(operand.getType()).getElementType());
-        if (trains && operand.getDefiningOp<func::CallOp>() && isFloat != !!layer.getArgAttr(index, kDifferentiableAttr)) {
-          auto error = layer.emitError("argument ") << index << (isFloat ? " must" : " must not") << " be " << kDifferentiableAttr;
+        auto producer = operand.getDefiningOp<func::CallOp>();
+        if (!trains || !producer)
+          continue;
+        bool expected = !!symbols.lookup<func::FuncOp>(producer.getCallee())
+                              .getResultAttr(cast<OpResult>(operand).getResultNumber(), kDifferentiableAttr);
+        if (expected != !!layer.getArgAttr(index, kDifferentiableAttr)) {
+          auto error = layer.emitError("argument ") << index << (expected ? " must" : " must not") << " be " << kDifferentiableAttr;
           error.attachNote(call.getLoc()) << "it is called with a value of the chain here";
           return error;
         }

@@ -316,8 +316,15 @@ private:
 
   LogicalResult lowerBackward(const planner::Layer &layer, const LayerBinding &binding, int64_t u, planner::Cost &cost) {
     auto backward = symbols.lookup<func::FuncOp>(binding.function + ".bwd");
-    if (!backward)
+    if (!backward) {
+      // All of it is frozen, and what comes before: plans run it all the same.
+      std::string name = backwardTaskName(binding.function, u, {});
+      if (!module.lookupSymbol(name)) {
+        OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+        schedule::TaskOp::create(builder, module.getLoc(), name, ArrayRef<schedule::SlotAttr>());
+      }
       return success();
+    }
     int index = &layer - model.problem.layers.data();
     std::vector<int> accumulated;
     for (auto [argument, bound] : llvm::enumerate(binding.arguments))
