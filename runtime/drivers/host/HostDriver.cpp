@@ -25,6 +25,8 @@ namespace {
 /// Reads as NaN in every floating type and as an index outside of every table.
 constexpr int poisonByte = 0xff;
 constexpr size_t maximalOperands = 64;
+/// Bytes that one worker fills at a time.
+constexpr int64_t fillBlock = 256 << 10;
 
 double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
@@ -311,7 +313,28 @@ void HostQueue::copy(const Range &to, const Range &from, HmTraffic traffic) {
 }
 
 void HostQueue::fill(const Range &to, uint8_t value) {
-  std::memset(touch(to), value, to.bytes);
+  struct Fill {
+    int64_t bytes;
+    uint8_t value;
+  } fill{to.bytes, value};
+  void *address = touch(to);
+  auto task = [](const void *context, void *const *buffers, int64_t begin,
+                 int64_t end) {
+    auto *shared = static_cast<const Fill *>(context);
+    int64_t first = begin * fillBlock;
+    std::memset(static_cast<char *>(*buffers) + first, shared->value,
+                std::min(end * fillBlock, shared->bytes) - first);
+  };
+  auto start = driver.options.timing ? std::chrono::steady_clock::now()
+                                     : std::chrono::steady_clock::time_point();
+  int64_t blocks = (to.bytes + fillBlock - 1) / fillBlock;
+  // Other queues leave the workers to the kernels.
+  if (blocks > 1 && (kind == HM_QUEUE_COMPUTE || kind == HM_QUEUE_HOST))
+    pool.run(task, &fill, &address, blocks, 1, "fill");
+  else if (blocks > 0)
+    task(&fill, &address, 0, blocks);
+  if (driver.options.timing)
+    evidence.times.kernels[HM_FAMILY_COPY] += secondsSince(start);
 }
 
 void HostQueue::launch(unsigned index, const Range *operands, size_t count,
