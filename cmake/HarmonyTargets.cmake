@@ -41,21 +41,9 @@ target_precompile_headers(HarmonyPrecompiled PRIVATE
   <mlir/Pass/Pass.h>
   <mlir/Transforms/GreedyPatternRewriteDriver.h>)
 
-# TEMPORARY: sources that do not exist yet are left out.
-macro(harmony_existing list)
-  set(existing ${CMAKE_BINARY_DIR}/HarmonyPrecompiled.cpp)
-  foreach(source ${${list}})
-    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${source} OR EXISTS ${source})
-      list(APPEND existing ${source})
-    endif()
-  endforeach()
-  set(${list} ${existing})
-endmacro()
-
 # harmony_mlir_library(NAME sources... [DEPENDS tablegen targets] [LINK libraries])
 function(harmony_mlir_library name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;LINK" ${ARGN})
-  harmony_existing(ARG_UNPARSED_ARGUMENTS)
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PUBLIC harmony_mlir ${ARG_LINK})
   target_compile_options(${name} PRIVATE -Xclang -fno-pch-timestamp)
@@ -81,7 +69,6 @@ endfunction()
 # harmony_library(NAME sources... [LINK libraries]): plain C++, exceptions on, no MLIR.
 function(harmony_library name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
-  harmony_existing(ARG_UNPARSED_ARGUMENTS)
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PUBLIC harmony_flags ${ARG_LINK})
 endfunction()

@@ -37,15 +37,18 @@ std::string nodeName(Location location) {
       .Default([](LocationAttr) { return std::string(); });
 }
 
-/// Prints diagnostics as `harmonyc: error: node 'x': message`.
-LogicalResult printDiagnostic(Diagnostic &diagnostic) {
+/// Prints diagnostics as `harmonyc: error: node 'x': message`, or with the model's path where
+/// they concern all of it. Messages that name their place themselves get no other.
+LogicalResult printDiagnostic(Diagnostic &diagnostic, StringRef model) {
   static constexpr StringLiteral names[] = {"note", "warning", "error", "remark"};
-  auto print = [](Diagnostic &part) {
-    std::string node = nodeName(part.getLocation());
+  auto print = [&](Diagnostic &part) {
+    std::string node = nodeName(part.getLocation()), message = part.str();
     llvm::errs() << "harmonyc: " << names[static_cast<int>(part.getSeverity())] << ": ";
-    if (!node.empty())
+    if (node == model)
+      llvm::errs() << model << ": ";
+    else if (!node.empty() && !StringRef(message).starts_with("node '"))
       llvm::errs() << "node '" << node << "': ";
-    llvm::errs() << part << '\n';
+    llvm::errs() << message << '\n';
   };
   print(diagnostic);
   for (Diagnostic &note : diagnostic.getNotes())
@@ -126,6 +129,6 @@ int harmony::runDriver(int argc, char **argv) {
   context.loadAllAvailableDialects();
   // Users know nodes; the op is in --dump-stages.
   context.printOpOnDiagnostic(false);
-  ScopedDiagnosticHandler handler(&context, printDiagnostic);
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) { return printDiagnostic(diagnostic, options->model); });
   return options->command == Command::Inspect ? inspectModel(*options, context) : compileOrPlan(*options, context);
 }

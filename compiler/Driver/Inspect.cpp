@@ -62,7 +62,7 @@ void printInterface(func::FuncOp main) {
     llvm::outs() << llvm::formatv("  {0}: {1}", main.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue(),
                                   formatType(main.getArgument(i).getType()));
     if (auto range = main.getArgAttrOfType<ArrayAttr>(i, "nn.index_range"))
-      llvm::outs() << " values in " << range;
+      llvm::outs() << " values in [" << cast<IntegerAttr>(range[0]).getInt() << ", " << cast<IntegerAttr>(range[1]).getInt() << ")";
     llvm::outs() << '\n';
   }
   llvm::outs() << "outputs:\n";

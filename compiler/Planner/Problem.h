@@ -168,10 +168,11 @@ struct Problem {
   double computeBoundSeconds() const;
 };
 
-/// The device bytes below which no plan can be: the maximum over the layers, at
-/// the smallest microbatch, of what one direction of one layer has live at once
+/// The yardstick for the least capacity: the maximum over the layers, at the
+/// smallest microbatch, of what one direction of one layer can have live at once
 /// (tensors, gradients, values in and out and their gradients, saved block,
-/// workspace) plus the scalars.
+/// workspace) plus the scalars. Not a floor: a backward that does not read a
+/// tensor does without it.
 int64_t lowerBound(const Problem &problem);
 
 /// The layer that attains lowerBound.
