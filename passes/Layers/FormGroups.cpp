@@ -32,21 +32,23 @@ bool isArgumentView(Operation *op) {
   return isa_and_present<nn::ReshapeOp, nn::TransposeOp, nn::SliceOp>(op) && isa<BlockArgument>(op->getOperand(0));
 }
 
-/// Repeated in every group that reads it rather than stored: constants, broadcasts, iotas, and
-/// cheap pointwise work on nothing but these and arguments (masks made of labels).
-bool isLeaf(Operation *op) {
-  if (isa<arith::ConstantOp, nn::BroadcastOp, nn::IotaOp>(op))
-    return true;
-  if (!isPointwise(op) || isa<math::MathDialect>(op->getDialect()) || isa<arith::DivFOp>(op))
-    return false;
-  return llvm::all_of(op->getOperands(), [](Value operand) {
+/// The ops that are repeated in every group that reads them rather than stored: constants, broadcasts,
+/// iotas, and cheap pointwise work on nothing but these and arguments (masks made of labels).
+DenseSet<Operation *> findLeaves(func::FuncOp function) {
+  DenseSet<Operation *> leaves;
+  auto isLeafOperand = [&](Value operand) {
     // Floating arguments are activations: what is made of them is stored.
     bool isFloat = isa<FloatType>(cast<RankedTensorType>(operand.getType()).getElementType());
     Operation *producer = operand.getDefiningOp();
-    if (!producer || isArgumentView(producer))
-      return !isFloat;
-    return isLeaf(producer);
-  });
+    return !producer || isArgumentView(producer) ? !isFloat : leaves.contains(producer);
+  };
+  for (Operation &op : function.front().without_terminator()) {
+    bool isSource = isa<arith::ConstantOp, nn::BroadcastOp, nn::IotaOp>(op);
+    bool isCheap = isPointwise(&op) && !isa<math::MathDialect>(op.getDialect()) && !isa<arith::DivFOp>(op);
+    if (isSource || (isCheap && llvm::all_of(op.getOperands(), isLeafOperand)))
+      leaves.insert(&op);
+  }
+  return leaves;
 }
 
 /// Ops that stay outside of groups: library calls, views, and what moves data.
@@ -121,7 +123,7 @@ struct Group {
 
 class GroupFormer {
 public:
-  explicit GroupFormer(func::FuncOp function) : function(function) {}
+  explicit GroupFormer(func::FuncOp function) : function(function), leaves(findLeaves(function)) {}
 
   size_t run() {
     // What only looks at arguments waits for nothing, wherever it stands.
@@ -136,16 +138,19 @@ public:
   }
 
 private:
+  bool isLeaf(Operation *op) const { return leaves.contains(op); }
+
   /// The last item (group or opaque op, in order of emission) that `value` waits for, -1: none.
-  int itemOf(Value value) const {
+  int itemOf(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op)
       return -1;
     if (auto it = item.find(op); it != item.end())
       return it->second;
-    int last = -1; // a leaf
+    int last = -1; // a leaf: what it is made from has its place already
     for (Value operand : op->getOperands())
       last = std::max(last, itemOf(operand));
+    item[op] = last;
     return last;
   }
 
@@ -191,10 +196,15 @@ private:
 
   /// Whether `value` is, or is made by leaves from, a finished column reduction of the group.
   bool readsComplete(Group &group, Value value) const {
-    if (group.complete.contains(value))
-      return true;
-    Operation *op = value.getDefiningOp();
-    return op && isLeaf(op) && llvm::any_of(op->getOperands(), [&](Value operand) { return readsComplete(group, operand); });
+    llvm::SetVector<Value> reached;
+    reached.insert(value);
+    for (size_t i = 0; i < reached.size(); ++i) {
+      if (group.complete.contains(reached[i]))
+        return true;
+      if (Operation *op = reached[i].getDefiningOp(); op && isLeaf(op))
+        reached.insert(op->operand_begin(), op->operand_end());
+    }
+    return false;
   }
 
   static void join(Group &group, Operation *op) {
@@ -315,11 +325,17 @@ private:
 
   /// Whether `user`, directly or through leaves, belongs to something else than the group.
   bool isOutside(Operation *user, const Group &group) const {
-    if (group.ops.contains(user))
-      return false;
-    if (!isLeaf(user))
-      return true;
-    return llvm::any_of(user->getUsers(), [&](Operation *next) { return isOutside(next, group); });
+    llvm::SetVector<Operation *> reached;
+    reached.insert(user);
+    for (size_t i = 0; i < reached.size(); ++i) {
+      Operation *op = reached[i];
+      if (group.ops.contains(op))
+        continue;
+      if (!isLeaf(op))
+        return true;
+      reached.insert(op->user_begin(), op->user_end());
+    }
+    return false;
   }
 
   struct Item {
@@ -327,6 +343,7 @@ private:
     Group *group;
   };
   func::FuncOp function;
+  DenseSet<Operation *> leaves;
   std::vector<std::unique_ptr<Group>> groups;
   SmallVector<Item> items;
   DenseMap<Operation *, int> item;
