@@ -295,8 +295,13 @@ std::string Compilation::makeNumericsKey() {
     if (sizes.empty() || !StringRef(sizes).ends_with("u" + entry))
       sizes += (sizes.empty() ? "u" : ",u") + entry;
     add(forwardTaskName(layer.function, size.forward));
+    // A layer's backward adds to the gradients of values that others read too, or stores them: by the layer's
+    // place in the chain, which is no choice of the planner.
+    std::string backward = backwardTaskName(layer.function, size.backward, {});
     if (training)
-      add(backwardTaskName(layer.function, size.backward, {}));
+      for (auto task : module->getOps<schedule::TaskOp>())
+        if (task.getSymName() == backward || task.getSymName().starts_with(backward + ".add"))
+          add(task.getSymName().str());
   }
   for (const UpdateBinding &update : model.updates)
     if (!update.function.empty())
