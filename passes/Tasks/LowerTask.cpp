@@ -264,14 +264,20 @@ private:
     if (auto reshape = dyn_cast<nn::ReshapeOp>(op)) {
       Value operand = reshape.getOperand();
       ArrayRef<int64_t> from = typeOf(operand).getShape(), to = typeOf(reshape.getResult()).getShape();
-      auto view = views[operand].reshape(from, to);
-      if (!view) {
-        auto copy = makeContiguous(operand, op->getLoc());
-        if (failed(copy))
-          return failure();
-        view = copy->reshape(from, to);
+      if (auto view = views[operand].reshape(from, to)) {
+        views[reshape.getResult()] = *view;
+        return success();
       }
-      views[reshape.getResult()] = *view;
+      // Copied to where the result belongs, if that can be said in the operand's shape.
+      Destination destination = place(reshape.getResult());
+      auto target = destination.view.reshape(to, from);
+      if (!target) {
+        destination = Destination{allocate(reshape.getResult())};
+        target = destination.view.reshape(to, from);
+      }
+      if (failed(copy(typeOf(operand), views[operand], {*target, destination.accumulate}, op->getLoc())))
+        return failure();
+      views[reshape.getResult()] = destination.view;
       return success();
     }
     if (auto transpose = dyn_cast<nn::TransposeOp>(op)) {

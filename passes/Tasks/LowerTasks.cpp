@@ -28,17 +28,22 @@ struct LowerTasks : harmony::impl::LowerTasksPassBase<LowerTasks> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (batch < 1 || (microbatch && (microbatch < 0 || batch % microbatch != 0))) {
-      module.emitError("microbatch ") << microbatch << " does not divide the batch of " << batch;
+    int64_t samples = batch, part = microbatch;
+    if (samples < 1) {
+      module.emitError("batch is ") << samples << ", expected at least 1";
+      return signalPassFailure();
+    }
+    if (part < 0 || (part && samples % part != 0)) {
+      module.emitError("microbatch ") << part << " does not divide the batch of " << samples;
       return signalPassFailure();
     }
     auto kernels = ModuleOp::create(module.getLoc(), "kernels");
     module.push_back(kernels);
     harmony::ModelOptions options;
     options.training = !evaluate;
-    options.batch = batch;
-    if (microbatch)
-      options.microbatch = microbatch;
+    options.batch = samples;
+    if (part)
+      options.microbatch = part;
     if (failed(harmony::buildModel(module, kernels, options)))
       signalPassFailure();
   }
