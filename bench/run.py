@@ -6,15 +6,16 @@
 Makes a GPT-2-like transformer and a perceptron, compiles both for every instruction set of this processor, and in
 each round measures the ceiling of the product library, the bandwidth of memory and the training steps one after the
 other, with one and with two threads. The best of the rounds counts, since other work on the machine only ever makes
-things slower. Prints the tables of docs/Performance.md; --write puts them there between its markers. Needs the onnx
+things slower; the share of the ceiling is given as the median over rounds as well, each from measurements a few
+seconds apart. Prints the tables of docs/Performance.md; --write puts them there between its markers. Needs the onnx
 package (for make_models.py) and the targets harmonyc and gemm_ceiling.
 """
-import argparse, json, pathlib, re, subprocess, sys, tempfile
+import argparse, json, pathlib, re, statistics, subprocess, sys, tempfile
 
 import make_models
 
 HERE = pathlib.Path(__file__).resolve().parent
-FAMILIES = ("gemm", "pointwise", "row", "column", "gather", "copy", "transfers")
+FAMILIES = ("gemm", "pointwise", "row", "column", "gather", "copy", "update", "transfers")
 MARKERS = ("<!-- tables of bench/run.py -->", "<!-- end of tables -->")
 
 
@@ -76,17 +77,13 @@ def measure_steps(executable, steps, threads, log):
     return min(times[1:]), {family: seconds.get(family, 0) / total for family in FAMILIES}
 
 
-def best(current, new, key):
-    return new if current is None or key(new) > key(current) else current
-
-
 def measure(arguments):
     build = arguments.build.resolve()
     harmonyc, ceiling = build / "bin/harmonyc", build / "bin/gemm_ceiling"
     has_avx512 = all(flag in open("/proc/cpuinfo").read() for flag in ("avx512f", "avx512bw", "avx512dq", "avx512vl"))
     isas = (["avx512"] if has_avx512 else []) + ["avx2"]
     models = [Transformer(arguments.quick), Perceptron(arguments.quick)]
-    ceilings, steps = {}, {}
+    ceilings, steps, ratios = {}, {}, {}
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         for model in models:
@@ -104,24 +101,27 @@ def measure(arguments):
                     for model in models:
                         new = measure_steps(folder / f"{model.name}.{isa}", 5, threads, folder / "log.jsonl")
                         key = model.name, isa, threads
-                        steps[key] = best(steps.get(key), new, lambda result: -result[0])
-    return models, ceilings, steps
+                        steps[key] = min(steps.get(key, new), new, key=lambda result: result[0])
+                        ratios.setdefault(key, []).append(
+                            model.flops() / new[0] / 1e9 / report["gemm_gflops"])
+    return models, ceilings, steps, {key: statistics.median(values) for key, values in ratios.items()}
 
 
-def tables(models, ceilings, steps):
+def tables(models, ceilings, steps, ratios):
     lines = ["| instruction set | threads | product library, GFLOP/s | triad, GB/s |", "| --- | --- | --- | --- |"]
     for (isa, threads), ceiling in ceilings.items():
         lines.append(f"| {isa} | {threads} | {ceiling['gemm_gflops']:.0f} | {ceiling['triad_gbytes']:.1f} |")
     for model in models:
         lines += ["", f"{model.describe()}; {model.flops() / 1e9:.1f} GFLOP a step:", "",
-                  "| instruction set | threads | step, ms | GFLOP/s | of the ceiling | " +
-                  " | ".join(FAMILIES) + " |", "| " + " | ".join(["---"] * (5 + len(FAMILIES))) + " |"]
+                  "| instruction set | threads | step, ms | GFLOP/s | of the ceiling | median | " +
+                  " | ".join(FAMILIES) + " |", "| " + " | ".join(["---"] * (6 + len(FAMILIES))) + " |"]
         for (name, isa, threads), (seconds, shares) in steps.items():
             if name != model.name:
                 continue
             rate = model.flops() / seconds / 1e9
             cells = [isa, threads, f"{seconds * 1e3:.0f}", f"{rate:.0f}",
-                     f"{100 * rate / ceilings[isa, threads]['gemm_gflops']:.0f} %"]
+                     f"{100 * rate / ceilings[isa, threads]['gemm_gflops']:.0f} %",
+                     f"{100 * ratios[name, isa, threads]:.0f} %"]
             cells += [f"{100 * shares[family]:.1f} %" for family in FAMILIES]
             lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines)
