@@ -35,6 +35,7 @@ config.environment["HARMONY_MODELS"] = os.path.join(config.test_source_root, "mo
 config.substitutions.append(("%models", os.path.join(config.test_source_root, "models")))
 config.substitutions.append(("%root", config.source_dir))
 config.substitutions.append(("%python", config.python))
+config.substitutions.append(("%exit", f"{config.python} {config.test_source_root}/compiler/Driver/Inputs/expect_exit.py"))
 for script in ("check_golden", "check_capacity"):
     config.substitutions.append(("%" + script,
                                  f"{config.python} {config.test_source_root}/e2e/{script}.py --harmonyc harmonyc"))

@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cmath>
+#include <iostream>
 
 using namespace harmony;
 
@@ -144,6 +145,12 @@ std::optional<CompilerOptions> harmony::parseCommandLine(int argc, char **argv, 
 
   CLI::App *ops = app.add_subcommand("ops", "the ONNX operators supported, by opset");
 
+  // The parser's own message would not name it.
+  if (argc > 1 && argv[1][0] != '-' && app.get_subcommands([&](CLI::App *command) { return command->check_name(argv[1]); }).empty()) {
+    std::cerr << "harmonyc: error: '" << argv[1] << "' is not a command: expected compile, plan, inspect or ops\n";
+    exitCode = kUsage;
+    return std::nullopt;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -10,6 +10,7 @@
 #include "passes/Normalize/TensorBuilderDetail.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/Support/Regex.h"
 
 #include <cstring>
 
@@ -30,6 +31,13 @@ LogicalResult Normalizer::run() {
   fuseGelu(body);
   eraseDeadOps(body);
   createVariables();
+  if (loss && !options.forward &&
+      llvm::none_of(module.getOps<nn::VariableOp>(), [](nn::VariableOp op) {
+        return op.getRole() == nn::Role::parameter;
+      }))
+    return emitError(lossLocation, "nothing is trained: the loss depends on no "
+                                   "initializer that --freeze leaves; for the "
+                                   "outputs alone there is --forward");
   annotateIndices();
   for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
     if (isa<onnx::GraphOp, onnx::TrainingOp, onnx::InitializerOp>(op))
@@ -98,6 +106,17 @@ LogicalResult Normalizer::decideRoles() {
         return training.emitError("differentiates by ")
                << symbol << " but does not update it";
   }
+  for (auto [flag, expressions] :
+       {std::pair("--trainable", &options.trainable),
+        std::pair("--freeze", &options.freeze)})
+    for (const std::string &expression : *expressions)
+      if (llvm::none_of(module.getOps<onnx::InitializerOp>(),
+                        [&](onnx::InitializerOp initializer) {
+                          return llvm::Regex(expression).match(
+                              initializer.getOnnxName());
+                        }))
+        emitWarning(module.getLoc()) << flag << " " << expression
+                                     << ": no initializer has such a name";
   for (auto initializer : module.getOps<onnx::InitializerOp>()) {
     RoleDecision decision = rules.decide(initializer, files);
     if (options.forward && decision.role == nn::Role::parameter)
