@@ -53,6 +53,7 @@ int Compilation::run(const std::string &name, llvm::function_ref<int()> stage) {
     if (!failure) {
       llvm::raw_fd_ostream file(path, failure);
       module->print(file);
+      file << '\n';
     }
     if (failure)
       return error(std::string(path) + ": " + failure.message());

@@ -75,6 +75,7 @@ int runStages(Compilation &compilation, const CompilerOptions &options) {
       return exitCode;
     if (options.stopAfter == name) {
       compilation.getModule().print(llvm::outs());
+      llvm::outs() << '\n';
       return kDone;
     }
     if (options.command == Command::Plan && StringRef(name) == "plan")

@@ -41,6 +41,11 @@ struct PlanPrograms : harmony::impl::PlanProgramsPassBase<PlanPrograms> {
       getOperation().emitError("device-memory: '") << deviceMemory << "' is not a size";
       return signalPassFailure();
     }
+    if (!llvm::is_contained({"plan", "schedule", "memory"}, until)) {
+      getOperation().emitError("until: no stage is named '")
+          << until << "'; expected normalize, layers, differentiate, plan, schedule or memory";
+      return signalPassFailure();
+    }
     Compilation compilation(options, getContext());
     compilation.adopt(getOperation());
     std::pair<StringRef, std::function<int()>> stages[] = {

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -29,6 +30,29 @@ int64_t availableMemory() {
       return value * 1024;
   }
   return 0;
+}
+
+/// The plan counts host and device as two processors. The built-in machine's are the same cores: there
+/// an update on the device costs no more, and nothing waits for it, as long as it moves no more either.
+void preferDeviceUpdates(const planner::Problem &problem, const planner::Machine &machine,
+                         planner::SearchOptions search, planner::Planned &planned) {
+  auto swapped = [](const planner::Plan &plan) {
+    return plan.traffic[static_cast<int>(planner::Traffic::SwapIn)] +
+           plan.traffic[static_cast<int>(planner::Traffic::SwapOut)];
+  };
+  bool onHost = std::any_of(planned.plan.events.begin(), planned.plan.events.end(), [](const planner::Event &event) {
+    return event.kind == planner::EventKind::Update && event.onHost;
+  });
+  if (!onHost)
+    return;
+  search.updatePlace = planner::UpdatePlace::Device;
+  planner::Result result = planner::solve(problem, machine, search);
+  auto *onDevice = std::get_if<planner::Planned>(&result);
+  if (!onDevice || swapped(onDevice->plan) > swapped(planned.plan))
+    return;
+  // The least capacity is that of the search without the preference.
+  onDevice->minDeviceBytes = planned.minDeviceBytes;
+  planned = std::move(*onDevice);
 }
 
 planner::SearchOptions searchOptions(const CompilerOptions &options) {
@@ -103,6 +127,8 @@ PlanOutcome harmony::planProblem(planner::Problem &problem, planner::Machine mac
       return outcome;
     }
     outcome.planned = std::move(std::get<planner::Planned>(result));
+    if (options.machine.empty() && problem.training && !search.updatePlace)
+      preferDeviceUpdates(problem, machine, search, outcome.planned);
     std::vector<planner::Violation> violations = outcome.planned.plan.verify(problem, machine);
     if (!violations.empty()) {
       outcome.exitCode = kInternalError;

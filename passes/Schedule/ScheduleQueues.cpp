@@ -236,6 +236,31 @@ private:
         });
   }
 
+  /// Whether `event`, of the same execution or of the next, starts only when
+  /// `earlier` and the releases behind it are done: by order of queues and
+  /// waits for whole events, over any number of both.
+  bool isAfter(int64_t event, int64_t earlier, bool nextExecution,
+               llvm::DenseSet<std::pair<int64_t, int>> &visited) {
+    bool sameQueue = plan.events[event].queue == plan.events[earlier].queue;
+    if (sameQueue)
+      return nextExecution || event > earlier;
+    if (!visited.insert({event, nextExecution}).second)
+      return false;
+    for (const planner::Wait &wait : plan.events[event].waits) {
+      if (wait.lag != planner::Wait::whole ||
+          (wait.previousStep && !nextExecution))
+        continue;
+      bool crosses = nextExecution && !wait.previousStep;
+      if ((!crosses && wait.event == earlier) ||
+          isAfter(wait.event, earlier, crosses, visited))
+        return true;
+    }
+    for (int64_t before = event; before-- > 0;)
+      if (plan.events[before].queue == plan.events[event].queue)
+        return isAfter(before, earlier, nextExecution, visited);
+    return false;
+  }
+
   void addReleases() {
     SmallVector<PlannedBuffer> buffers;
     for (auto buffer : module.getOps<BufferOp>())
@@ -272,7 +297,8 @@ private:
           !accompanies(last, event))
         return;
     // The next execution writes the same bytes again.
-    if (!follows(planned.first.event, last, /*previousStep=*/true))
+    llvm::DenseSet<std::pair<int64_t, int>> visited;
+    if (!isAfter(planned.first.event, last, /*nextExecution=*/true, visited))
       return;
     for (const PlannedBuffer &other : buffers) {
       const planner::Buffer &neighbour = *other.plan;
