@@ -64,7 +64,8 @@ def main():
         ["--residency", "none"], ["--recompute", "all"], ["--recompute", "none"], ["--pack", "1"], ["--pack", "2"],
         ["--update", "deferred"], ["--optimizer-on", "host"], ["--optimizer-on", "device"])]
     # Threads, with chunks of one index: every worker must be seen to run some.
-    runs = [["--threads", "1"], ["--threads", "2", "--chunk", "1"], ["--threads", "3", "--chunk", "1"], ["--poison"], ["--paranoid"]]
+    runs = [["--threads", "1"], ["--threads", "2", "--chunk", "1"], ["--threads", "3", "--chunk", "1"], ["--poison"], ["--paranoid"],
+            ["--count-allocations"]]
     variants += [(["--device-memory", str(least)], run) for run in runs[1:]] + [([], run) for run in runs]
     reference, _ = train(exe, work, [])
     failed = 0
