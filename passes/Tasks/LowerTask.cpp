@@ -363,8 +363,7 @@ private:
     for (auto [index, operand] : llvm::enumerate(concat.getOperands())) {
       Destination part = *findPart(concat, index);
       View view = views[operand];
-      bool inPlace = view.buffer == part.view.buffer && view.offset == part.view.offset && view.strides == part.view.strides;
-      if (!inPlace && failed(copy(typeOf(operand), view, part, concat.getLoc())))
+      if (!view.isSame(part.view, typeOf(operand).getShape()) && failed(copy(typeOf(operand), view, part, concat.getLoc())))
         return failure();
     }
     views[concat.getResult()] = concatenations[concat].view;
@@ -538,8 +537,8 @@ private:
     for (auto [index, value] : llvm::enumerate(op.getOperands())) {
       View target = View::contiguous(resultBuffers[index], typeOf(value).getShape());
       View view = views[value];
-      if (view.buffer == target.buffer && view.offset == target.offset && view.strides == target.strides)
-        continue;
+      if (view.isSame(target, typeOf(value).getShape()))
+        continue; // computed there
       if (failed(copy(typeOf(value), view, {target, options.accumulate[index]}, op.getLoc())))
         return failure();
     }

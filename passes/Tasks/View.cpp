@@ -36,6 +36,15 @@ bool View::isContiguous(ArrayRef<int64_t> shape) const {
   return true;
 }
 
+bool View::isSame(const View &other, ArrayRef<int64_t> shape) const {
+  if (buffer != other.buffer || offset != other.offset)
+    return false;
+  for (auto [axis, extent] : llvm::enumerate(shape))
+    if (extent != 1 && strides[axis] != other.strides[axis])
+      return false;
+  return true;
+}
+
 View View::transpose(ArrayRef<int64_t> permutation) const {
   View result{buffer, offset, {}};
   for (int64_t axis : permutation)

@@ -30,6 +30,8 @@ struct View {
   /// Row-major from the beginning of a buffer.
   static View contiguous(int buffer, llvm::ArrayRef<int64_t> shape);
   bool isContiguous(llvm::ArrayRef<int64_t> shape) const;
+  /// Whether the elements of a tensor of `shape` lie in the same places. Strides of axes of one element do not matter.
+  bool isSame(const View &other, llvm::ArrayRef<int64_t> shape) const;
 
   View transpose(llvm::ArrayRef<int64_t> permutation) const;
   View slice(llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> steps) const;
