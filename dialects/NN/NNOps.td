@@ -181,8 +181,8 @@ def NN_ReduceOp : NN_PureOp<"reduce"> {
   let summary = "combines the elements along axes, which the result lacks";
   let description = [{
     Reducing the batch axis combines the samples of the microbatch: sums of losses and
-    of parameter gradients. `max` and `min` are not differentiable through (softmax's
-    shift); integer and float elements alike.
+    of parameter gradients. Elements that share the maximum or minimum share its gradient
+    equally; integer and float elements alike.
   }];
   let arguments = (ins AnyRankedTensor:$operand, NN_ReduceKindAttr:$kind, DenseI64ArrayAttr:$axes);
   let results = (outs AnyRankedTensor:$result);

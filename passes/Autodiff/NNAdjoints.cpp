@@ -101,21 +101,23 @@ static void concatRule(ConcatOp op, AdjointContext &a) {
 
 namespace {
 struct ReduceModel : AutodiffOpInterface::ExternalModel<ReduceModel, ReduceOp> {
-  std::string getAdjointRefusal(Operation *op) const {
-    ReduceKind kind = cast<ReduceOp>(op).getKind();
-    if (kind == ReduceKind::sum)
-      return {};
-    return "a reduction to the " + std::string(kind == ReduceKind::max ? "maximum" : "minimum") +
-           " has no adjoint (accepted: sum)";
-  }
-
   void buildAdjoint(Operation *op, AdjointContext &a) const {
     auto reduce = cast<ReduceOp>(op);
     RankedTensorType type = Algebra::typeOf(reduce.getOperand());
     SmallVector<int64_t> kept = range(0, type.getRank());
     for (int64_t axis : reduce.getAxes())
       llvm::erase(kept, axis);
-    a.contribute(0, a.broadcast(a.cotangent(0), kept, type));
+    if (reduce.getKind() == ReduceKind::sum) {
+      a.contribute(0, a.broadcast(a.cotangent(0), kept, type));
+      return;
+    }
+    // Elements that share the maximum or minimum share its gradient equally, as in PyTorch's amax.
+    Value operand = a.primal(reduce.getOperand());
+    Value extreme = a.broadcast(a.primal(reduce.getResult()), kept, type);
+    Value isExtreme = a.compare(arith::CmpFPredicate::OEQ, operand, extreme), zero = a.constant(0, type);
+    Value count = a.reduce(ReduceKind::sum, a.select(isExtreme, a.constant(1, type), zero), reduce.getAxes());
+    Value share = a.broadcast(a.div(a.cotangent(0), count), kept, type);
+    a.contribute(0, a.select(isExtreme, a.term(share), zero));
   }
 };
 

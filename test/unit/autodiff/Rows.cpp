@@ -219,6 +219,12 @@ static std::vector<Row> makeRows() {
     %3 = math.exp %1 : !v
     return %0, %3, %2 : tensor<4xf64>, !v, tensor<f64>
   })");
+  add("nn.reduce to the maximum and to the minimum", R"(
+  func.func @f(%x: tensor<2x?x4xf64, #nn.batch<1, 1>> d) -> (tensor<2x?xf64, #nn.batch<1, 1>> d, !v d) {
+    %0 = nn.reduce max %x over [2] : tensor<2x?x4xf64, #nn.batch<1, 1>> -> tensor<2x?xf64, #nn.batch<1, 1>>
+    %1 = nn.reduce min %x over [0, 2] : tensor<2x?x4xf64, #nn.batch<1, 1>> -> !v
+    return %0, %1 : tensor<2x?xf64, #nn.batch<1, 1>>, !v
+  })");
   add("maximum that carries no gradient", R"(func.func @f(%x: !b3 d, %y: !b3) -> (!b3 d) {
     %0 = nn.reduce max %y over [1] : !b3 -> !v
     %1 = nn.broadcast %0 to [0] : !v -> !b3
