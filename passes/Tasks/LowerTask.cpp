@@ -308,9 +308,11 @@ private:
     View lhs = views[op.getLhs()], rhs = views[op.getRhs()];
     std::optional<View> temporary;
     Product product;
+    bool copied[2] = {false, false};
     for (int attempt = 0; attempt < 4; ++attempt) {
       const View &result = temporary ? *temporary : destination.view;
-      switch (mapProduct(op, lhs, rhs, result, destination.accumulate && !temporary, product)) {
+      ProductObstacle obstacle = mapProduct(op, lhs, rhs, result, destination.accumulate && !temporary, product);
+      switch (obstacle) {
       case ProductObstacle::None: {
         if (product.swapped)
           addProduct(op, product, rhs, op.getRhs(), lhs, op.getLhs(), result);
@@ -322,18 +324,15 @@ private:
         views[op.getResult()] = destination.view;
         return success();
       }
-      case ProductObstacle::Lhs: {
-        auto view = makeContiguous(op.getLhs(), op.getLoc());
-        if (failed(view))
-          return failure();
-        lhs = *view;
-        break;
-      }
+      case ProductObstacle::Lhs:
       case ProductObstacle::Rhs: {
-        auto view = makeContiguous(op.getRhs(), op.getLoc());
+        // An operand that is already a copy is not the obstacle: the other one has its axes in another order.
+        bool isLhs = obstacle == ProductObstacle::Lhs ? !copied[0] : copied[1];
+        auto view = copyForProduct(op, isLhs, isLhs ? rhs : lhs);
         if (failed(view))
           return failure();
-        rhs = *view;
+        (isLhs ? lhs : rhs) = *view;
+        copied[isLhs ? 0 : 1] = true;
         break;
       }
       case ProductObstacle::Result:
@@ -526,9 +525,35 @@ private:
     return result;
   }
 
-  FailureOr<View> makeContiguous(Value value, Location loc) {
+  /// A copy of an operand of a product: batched axes, then free ones, then contracted ones (of the right operand free
+  /// ones last), the contracted ones in the order that they have in the memory of the other operand.
+  FailureOr<View> copyForProduct(nn::DotGeneralOp op, bool isLhs, const View &other) {
+    Value value = isLhs ? op.getLhs() : op.getRhs();
+    ArrayRef<int64_t> batch = isLhs ? op.getLhsBatch() : op.getRhsBatch();
+    ArrayRef<int64_t> contract = isLhs ? op.getLhsContract() : op.getRhsContract();
+    ArrayRef<int64_t> otherContract = isLhs ? op.getRhsContract() : op.getLhsContract();
+    RankedTensorType type = typeOf(value);
+    SmallVector<int64_t> free, pairs = llvm::to_vector(llvm::seq<int64_t>(0, contract.size()));
+    for (int64_t axis = 0; axis < type.getRank(); ++axis)
+      if (!llvm::is_contained(batch, axis) && !llvm::is_contained(contract, axis))
+        free.push_back(axis);
+    llvm::stable_sort(
+        pairs, [&](int64_t a, int64_t b) { return other.strides[otherContract[a]] > other.strides[otherContract[b]]; });
+    SmallVector<int64_t> order(batch);
+    if (isLhs)
+      llvm::append_range(order, free);
+    for (int64_t pair : pairs)
+      order.push_back(contract[pair]);
+    if (!isLhs)
+      llvm::append_range(order, free);
+
     View view = allocate(value);
-    if (failed(copy(typeOf(value), views[value], {view}, loc)))
+    int64_t stride = 1;
+    for (int64_t axis : llvm::reverse(order)) {
+      view.strides[axis] = stride;
+      stride *= type.getDimSize(axis);
+    }
+    if (failed(copy(type, views[value], {view}, op.getLoc())))
       return failure();
     return view;
   }
