@@ -143,12 +143,25 @@ private:
     return model.problem.scalars.size() - 1;
   }
 
+  /// Whether a backward reads the seed of the term: not that of a constant, nor of what depends on no trained parameter.
+  bool isDifferentiated(nn::LossOp loss) const {
+    auto result = dyn_cast<OpResult>(loss.getNumerator());
+    auto call = result ? dyn_cast<func::CallOp>(result.getOwner()) : func::CallOp();
+    auto backward = call ? symbols.lookup<func::FuncOp>((call.getCallee() + ".bwd").str()) : func::FuncOp();
+    if (!backward)
+      return false;
+    for (unsigned i = 0; i < backward.getNumArguments(); ++i)
+      if (argumentIndex(backward, i, kCotangentAttr) == result.getResultNumber())
+        return true;
+    return false;
+  }
+
   void addLosses(func::FuncOp chain) {
     for (auto loss : chain.getOps<nn::LossOp>()) {
       std::string index = std::to_string(model.losses.size());
       LossBinding binding;
       binding.accumulator = addScalar("loss " + index, planner::ScalarRole::Accumulator);
-      if (options.training)
+      if (options.training && isDifferentiated(loss))
         binding.seed = addScalar("seed " + index, planner::ScalarRole::Seed);
       binding.scale = loss.getScale().convertToDouble();
       numerators[loss.getNumerator()] = model.losses.size();

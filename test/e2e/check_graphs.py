@@ -35,6 +35,12 @@ def weighted(w):
     return (rows(forward(w)[2]) * of_row).sum() / of_row.sum()
 
 
+def mixed(w):
+    """Products over the second of three axes."""
+    _, r, _ = forward(w)
+    return np.einsum("ni,nj,ik->njk", DATA["x"], r, w["W1"])
+
+
 # name: graph after FORWARD, loss, flags, outputs
 MODELS = {
     "a penalty of weights is a term of its own": (
@@ -48,6 +54,22 @@ MODELS = {
         """k = Constant <value = float[3] {1.0, 2.0, 0.5}> ()  loss = SoftmaxCrossEntropyLoss(z, labels, k)""",
         weighted, [], {}),
     "class weights that are frozen": ("loss = SoftmaxCrossEntropyLoss(z, labels, k)", weighted, ["--freeze", "k"], {}),
+    "a term that is a constant": (
+        """l0 = SoftmaxCrossEntropyLoss(z, labels)  c = Constant <value = float {3.0}> ()  loss = Sub(c, l0)""",
+        lambda w: 3 - rows(forward(w)[2]).mean(), [], {}),
+    "maximum and minimum of rows": (
+        """i = Constant <value = int64[1] {1}> ()  u = ReduceMax <keepdims = 0> (z, i)  v = ReduceMin <keepdims = 0> (a, i)
+           p = Mul(u, v)  loss = ReduceMean <keepdims = 0> (p)""",
+        lambda w: (forward(w)[2].max(1) * forward(w)[0].min(1)).mean(), [], {}),
+    "log softmax outside of a cross entropy": (
+        """s = LogSoftmax <axis = 1> (z)  p = Mul(s, s)  loss = ReduceMean <keepdims = 0> (p)""",
+        lambda w: ((forward(w)[2] - np.log(np.exp(forward(w)[2]).sum(1, keepdims=True))) ** 2).mean(), [], {}),
+    "a product over an axis in the middle": (
+        """i = Constant <value = int64[1] {1}> ()  j = Constant <value = int64[1] {2}> ()
+           x3 = Unsqueeze(x, j)  r3 = Unsqueeze(r, i)  o = Mul(x3, r3)
+           t = Transpose <perm = [0, 2, 1]> (o)  y3 = MatMul(t, W1)  q = Mul(y3, y3)  m = ReduceMean <keepdims = 0> (q)
+           l0 = SoftmaxCrossEntropyLoss(z, labels)  loss = Add(l0, m)""",
+        lambda w: rows(forward(w)[2]).mean() + (mixed(w) ** 2).mean(), [], {}),
     "an output of inputs alone": (
         "loss = SoftmaxCrossEntropyLoss(z, labels)  y = Mul(x, x)",
         lambda w: rows(forward(w)[2]).mean(), [], {"y": ("float[N,4]", lambda w: DATA["x"].astype(np.float64) ** 2)}),
