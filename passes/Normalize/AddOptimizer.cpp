@@ -149,6 +149,14 @@ struct AddOptimizerPass
                        "', accepted are adamw, adam and sgd");
       return signalPassFailure();
     }
+    if (llvm::none_of(module.getOps<nn::VariableOp>(), [](nn::VariableOp op) {
+          return op.getRole() == nn::Role::parameter;
+        })) {
+      module.emitError("nothing is trained: the loss depends on no initializer "
+                       "that --freeze leaves; for the outputs alone there is "
+                       "--forward");
+      return signalPassFailure();
+    }
     llvm::DenseSet<Attribute> updated;
     for (auto update : module.getOps<nn::OptimizeOp>())
       updated.insert(update.getParameterAttr());

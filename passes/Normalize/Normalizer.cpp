@@ -31,13 +31,6 @@ LogicalResult Normalizer::run() {
   fuseGelu(body);
   eraseDeadOps(body);
   createVariables();
-  if (loss && !options.forward &&
-      llvm::none_of(module.getOps<nn::VariableOp>(), [](nn::VariableOp op) {
-        return op.getRole() == nn::Role::parameter;
-      }))
-    return emitError(lossLocation, "nothing is trained: the loss depends on no "
-                                   "initializer that --freeze leaves; for the "
-                                   "outputs alone there is --forward");
   annotateIndices();
   for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
     if (isa<onnx::GraphOp, onnx::TrainingOp, onnx::InitializerOp>(op))
