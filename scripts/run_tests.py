@@ -9,6 +9,12 @@ Prints what failed and what was skipped with its reason; the last line is
 import glob, json, os, subprocess, sys, tempfile
 
 
+def skip_reason(output, test):
+    """What a test said when it skipped itself: the lines between 'Skipped' and its end."""
+    run = output.partition(f"[ RUN      ] {test}\n")[2].partition("[  SKIPPED ]")[0]
+    return " ".join(run.partition("Skipped\n")[2].split()) or "disabled"
+
+
 def run_gtest(exe, tally):
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         p = subprocess.run([exe, f"--gtest_output=json:{report.name}"], capture_output=True, text=True)
@@ -30,8 +36,7 @@ def run_gtest(exe, tally):
                         print("    " + failure["failure"].replace("\n", "\n    "))
                 elif test.get("result") == "SKIPPED" or test.get("status") == "NOTRUN":
                     tally["skipped"] += 1
-                    reason = "; ".join(s.get("message", "") for s in test.get("skipped", [])).strip()
-                    print(f"skipped {label}: {reason or 'disabled'}")
+                    print(f"skipped {label}: {skip_reason(p.stdout, suite['name'] + '.' + test['name'])}")
                 else:
                     tally["passed"] += 1
 

@@ -14,7 +14,7 @@ packages=(
   libclang-rt-22-dev clang-format-22 clang-tidy-22 cmake ninja-build ccache g++ make
   libprotobuf-dev protobuf-compiler libdnnl-dev libgtest-dev libgmock-dev
   nlohmann-json3-dev libcli11-dev libzip-dev zlib1g-dev libzstd-dev
-  python3 python3-pip python3-venv python3-numpy git
+  libonnx-testdata python3 python3-pip python3-venv python3-numpy git
 )
 
 missing=()

@@ -14,6 +14,7 @@
 #include "Support.h"
 
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 
 #include <gtest/gtest.h>
 
@@ -81,9 +82,11 @@ Outcome runNodeTest(const std::string &folder, std::string &message) {
 }
 
 TEST(NodeTest, MatchesOnnx) {
-  const char *root = std::getenv("HARMONY_ONNX_NODE_TESTS");
-  if (!root)
-    GTEST_SKIP() << "HARMONY_ONNX_NODE_TESTS is not set";
+  // Debian's libonnx-testdata, unless another folder is named.
+  const char *chosen = std::getenv("HARMONY_ONNX_NODE_TESTS");
+  std::string root = chosen ? chosen : "/usr/share/libonnx-testdata/data/node";
+  if (!llvm::sys::fs::is_directory(root))
+    GTEST_SKIP() << root << " does not exist (package libonnx-testdata)";
   std::set<std::string> folders;
   std::error_code error;
   for (llvm::sys::fs::directory_iterator it(root, error), end;
@@ -94,6 +97,11 @@ TEST(NodeTest, MatchesOnnx) {
   int passed = 0, refused = 0;
   bool isVerbose = std::getenv("HARMONY_VERBOSE") != nullptr;
   for (const std::string &folder : folders) {
+    StringRef name = llvm::sys::path::filename(folder);
+    // Bfloat16 data are stored as integers there; negative indices in a graph
+    // input are for the data loader to refuse.
+    if (name.contains("BFLOAT16") || name == "test_gather_negative_indices")
+      continue;
     std::string message;
     Outcome outcome = runNodeTest(folder, message);
     passed += outcome == Outcome::Passed;
@@ -102,6 +110,8 @@ TEST(NodeTest, MatchesOnnx) {
     if (isVerbose && outcome == Outcome::Refused)
       std::cout << "refused " << folder << ": " << message;
   }
+  // What is converted today stays converted.
+  EXPECT_GE(passed, 440);
   std::cout << passed << " passed, " << refused << " refused of "
             << folders.size() << "\n";
 }
