@@ -77,20 +77,41 @@ Shape TensorBuilder::reshapeTarget(const Tensor &x, ArrayRef<Extent> shape) {
   return result;
 }
 
+Tensor TensorBuilder::mergeRows(const Tensor &rows, ArrayRef<Extent> shape,
+                                const Twine &reason) {
+  auto data = std::make_shared<TensorData>();
+  data->elementType = rows.type();
+  data->shape.assign(shape.begin(), shape.end());
+  data->unusable = reason.str();
+  data->rows = rows;
+  return Tensor(data);
+}
+
 Tensor TensorBuilder::reshape(const Tensor &x, ArrayRef<Extent> requested) {
   if (!x)
     return x;
   Shape shape = reshapeTarget(x, requested);
   if (x.shape() == ArrayRef(shape))
     return x;
+  if (x->rows && SampleLayout(x->rows.shape()) == SampleLayout(shape))
+    return reshape(x->rows, shape);
   if (x.isBatchSum())
     return mapSum(
         x, [&](const Tensor &numerator) { return reshape(numerator, shape); });
-  if (!(SampleLayout(x.shape()) == SampleLayout(shape))) {
-    if (SampleLayout(x.shape()).hasBatch)
-      return fail("reshaping " + toString(x.shape()) + " to " +
-                  toString(shape) +
-                  " does not keep the elements of each sample (N) together");
+  if (SampleLayout layout(x.shape()); !(layout == SampleLayout(shape))) {
+    std::string reason =
+        "reshaping " + toString(x.shape()) + " to " + toString(shape) +
+        " does not keep the elements of each sample (N) together";
+    if (layout.hasBatch && layout.before > 1 && !x.isKnown() &&
+        x.shape()[x.batchAxis()].factor == 1 && shape.size() == 2 &&
+        shape[0] == Extent{0, layout.before} &&
+        shape[1] == Extent{layout.after, 0}) {
+      Shape split(x.shape().take_front(x.batchAxis() + 1));
+      split.push_back(shape[1]);
+      return mergeRows(reshape(x, split), shape, reason);
+    }
+    if (layout.hasBatch)
+      return fail(reason);
     return fail("cannot reshape " + toString(x.shape()) + " to " +
                 toString(shape));
   }

@@ -141,6 +141,11 @@ struct TensorData {
   /// Set where only the shape is known: why the elements cannot be computed.
   /// Exporters write such tensors to take their shape.
   std::string unusable;
+  /// Set where the leading axes [T.., N] of `rows` were merged to one of T * N
+  /// rows, the samples innermost; `unusable` is set too, since the rows of a
+  /// sample are not together. Products of rows use `rows` instead, and a
+  /// reshape that splits the axis again gives it back.
+  Tensor rows;
   /// Set where this is the logarithm of the softmax over axis 1: its argument,
   /// that axis moved to the end.
   Tensor logits;

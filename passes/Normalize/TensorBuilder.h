@@ -134,6 +134,10 @@ public:
   // Structure.
   Tensor expand(const Tensor &x, llvm::ArrayRef<Extent> shape);
   Tensor reshape(const Tensor &x, llvm::ArrayRef<Extent> shape);
+  /// `rows` with its axes up to the batch merged, see TensorData::rows; `reason`
+  /// is why its elements cannot be used like this.
+  Tensor mergeRows(const Tensor &rows, llvm::ArrayRef<Extent> shape,
+                   const llvm::Twine &reason);
   Tensor transpose(const Tensor &x, llvm::ArrayRef<int64_t> permutation);
   /// Elements starts[i] + j * strides[i], j < extents[i]; the batch axis is
   /// whole.

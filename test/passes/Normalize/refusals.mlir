@@ -97,6 +97,19 @@ onnx.graph @main(%x: tensor<?x4xf32> {onnx.name = "x", onnx.dims = ["batch", 4]}
 
 // -----
 
+// The rows of a sample are not together: a product of rows may see them, nothing that reads them one by one.
+onnx.graph @main(%x: tensor<?x5x2x2xf32> {onnx.name = "x", onnx.dims = ["batch", 5, 2, 2]}) -> (tensor<f32> {onnx.name = "loss"}) {
+  %to = onnx.node "Constant"() version 19 {value_ints = array<i64: -1, 4>} : () -> tensor<2xi64>
+  %t = onnx.node "Transpose"(%x) version 13 {perm = array<i64: 1, 0, 2, 3>} : (tensor<?x5x2x2xf32>) -> tensor<5x?x2x2xf32>
+  %m = onnx.node "Reshape"(%t, %to) version 19 {} names ["m"] : (tensor<5x?x2x2xf32>, tensor<2xi64>) -> tensor<?x4xf32>
+  %e = onnx.node "Exp"(%m) version 13 {} names ["e"] : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  // expected-error@+1 {{node 'l' (ReduceMean, opset version 18): reshaping [5, N, 2, 2] to [5N, 4] does not keep the elements of each sample (N) together}}
+  %l = onnx.node "ReduceMean"(%e) version 18 {keepdims = 0 : si64} names ["l"] : (tensor<?x4xf32>) -> tensor<f32>
+  onnx.return %l : tensor<f32>
+}
+
+// -----
+
 // A denominator is computed before the step: it cannot depend on parameters.
 onnx.initializer @w : tensor<3xf32> = dense<[1.0, 2.0, 3.0]> : tensor<3xf32> {kind = "PARAMETER"}
 onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<f32> {onnx.name = "loss"}) {
