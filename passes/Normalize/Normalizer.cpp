@@ -594,18 +594,29 @@ void Normalizer::createVariables() {
 void Normalizer::annotateIndices() {
   struct Range {
     int64_t low = std::numeric_limits<int64_t>::min(),
-            high = std::numeric_limits<int64_t>::max();
+            high = std::numeric_limits<int64_t>::max(), highOfParts = 0;
     std::optional<int64_t> ignored;
     bool isUsed = false, everyUseIgnores = true;
   };
   llvm::DenseMap<BlockArgument, Range> ranges;
+  auto isPart = [](Value indices) {
+    for (; Operation *op = indices.getDefiningOp(); indices = op->getOperand(0))
+      if (isa<nn::SliceOp>(op))
+        return true;
+    return false;
+  };
   auto note = [&](Value indices, int64_t high, std::optional<int64_t> ignored) {
     BlockArgument argument = getInput(indices);
     if (!argument)
       return;
     Range &range = ranges[argument];
     range.low = std::max<int64_t>(range.low, 0);
-    range.high = std::min(range.high, high);
+    // Columns of one input may index tables of different size: the largest is
+    // the limit of all, and gathers clamp what is beyond their own.
+    if (isPart(indices))
+      range.highOfParts = std::max(range.highOfParts, high);
+    else
+      range.high = std::min(range.high, high);
     range.everyUseIgnores &=
         ignored && (!range.isUsed || range.ignored == ignored);
     range.ignored = ignored;
@@ -628,6 +639,8 @@ void Normalizer::annotateIndices() {
   }
   Builder attributes(context);
   for (auto &[argument, range] : ranges) {
+    if (range.highOfParts)
+      range.high = std::min(range.high, range.highOfParts);
     main.setArgAttr(argument.getArgNumber(), "nn.index_range",
                     attributes.getI64ArrayAttr({range.low, range.high}));
     if (range.everyUseIgnores)
