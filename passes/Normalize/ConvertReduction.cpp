@@ -154,6 +154,17 @@ void harmony::normalize::addReductionConverters(ConverterTable &table) {
         return t.unary(Unary::SquareRoot,
                        t.reduce(Reduction::Sum, t.multiply(x, x), axes, keep));
       });
+  addReduction(
+      table, "ReduceLogSumExp", {1, 11, 13, 18}, 18,
+      [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
+        Tensor shift = t.reduce(Reduction::Maximum, x, axes, true);
+        Tensor powers = t.unary(Unary::Exponential, t.subtract(x, shift));
+        Tensor sum = t.reduce(Reduction::Sum, powers, axes, true);
+        Tensor result = t.add(t.unary(Unary::Logarithm, sum), shift);
+        SmallVector<int64_t> dropped(axes);
+        llvm::sort(dropped);
+        return keep ? result : t.squeeze(result, dropped);
+      });
   addSoftmax(table);
   table.onOp("LayerNormalization", {17}, convertLayerNormalization);
   table.onOp("RMSNormalization", {23}, convertRMSNormalization);

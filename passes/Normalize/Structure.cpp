@@ -103,11 +103,10 @@ Tensor TensorBuilder::reshape(const Tensor &x, ArrayRef<Extent> requested) {
         "reshaping " + toString(x.shape()) + " to " + toString(shape) +
         " does not keep the elements of each sample (N) together";
     if (layout.hasBatch && layout.before > 1 && !x.isKnown() &&
-        x.shape()[x.batchAxis()].factor == 1 && shape.size() == 2 &&
-        shape[0] == Extent{0, layout.before} &&
+        shape.size() == 2 && shape[0] == Extent{0, layout.before} &&
         shape[1] == Extent{layout.after, 0}) {
-      Shape split(x.shape().take_front(x.batchAxis() + 1));
-      split.push_back(shape[1]);
+      Shape split(x.shape().take_front(x.batchAxis()));
+      split.append({Extent{0, 1}, shape[1]});
       return mergeRows(reshape(x, split), shape, reason);
     }
     if (layout.hasBatch)

@@ -64,6 +64,9 @@ MODELS = {
     "log softmax outside of a cross entropy": (
         """s = LogSoftmax <axis = 1> (z)  p = Mul(s, s)  loss = ReduceMean <keepdims = 0> (p)""",
         lambda w: ((forward(w)[2] - np.log(np.exp(forward(w)[2]).sum(1, keepdims=True))) ** 2).mean(), [], {}),
+    "the logarithm of a sum of exponentials": (
+        """i = Constant <value = int64[1] {1}> ()  u = ReduceLogSumExp <keepdims = 0> (z, i)  loss = ReduceMean <keepdims = 0> (u)""",
+        lambda w: np.log(np.exp(forward(w)[2]).sum(1)).mean(), [], {}),
     "a product over an axis in the middle": (
         """i = Constant <value = int64[1] {1}> ()  j = Constant <value = int64[1] {2}> ()
            x3 = Unsqueeze(x, j)  r3 = Unsqueeze(r, i)  o = Mul(x3, r3)
