@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Measures what training steps are compared with: the rate of the product library on
-// shapes that suit it, every thread with a product of its own, and the bandwidth of
-// memory (triad). With shapes on the command line it measures how those fare, cut into
-// blocks as executables cut them. Prints one JSON object. Times are of the wall clock,
-// the best of many short windows, so that other work on the machine disturbs little.
+// Measures what training steps are compared with: the rate of the product
+// library on shapes that suit it, every thread with a product of its own, and
+// the bandwidth of memory (triad). With shapes on the command line it measures
+// how those fare, cut into blocks as executables cut them. Prints one JSON
+// object. Times are of the wall clock, the best of many short windows, so that
+// other work on the machine disturbs little.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +34,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Seconds of the fastest of the calls that fit into `budget` seconds, at least three.
+/// Seconds of the fastest of the calls that fit into `budget` seconds, at least
+/// three.
 double bestSeconds(double budget, const std::function<void()> &body) {
   body();
   double best = 1e30, spent = 0;
@@ -98,8 +100,8 @@ double measureProducts(WorkerPool &pool, const HmGemm &g, double budget) {
   return pool.size() * flops(g) / seconds * 1e-9;
 }
 
-/// GFLOP/s of products that the workers share block by block. The products take turns, so
-/// that all of them see the machine in its good moments.
+/// GFLOP/s of products that the workers share block by block. The products take
+/// turns, so that all of them see the machine in its good moments.
 std::vector<double> measureShared(WorkerPool &pool,
                                   const std::vector<HmGemm> &shapes,
                                   double budget) {

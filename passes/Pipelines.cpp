@@ -24,8 +24,10 @@
 using namespace mlir;
 using namespace harmony;
 
-void harmony::buildNormalizeStage(OpPassManager &passes, const PipelineOptions &options) {
-  // onnx -> nn: no opset differences, static but for the microbatch, roles known.
+void harmony::buildNormalizeStage(OpPassManager &passes,
+                                  const PipelineOptions &options) {
+  // onnx -> nn: no opset differences, static but for the microbatch, roles
+  // known.
   passes.addPass(createNormalizePass(options.normalize));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
@@ -45,13 +47,15 @@ void harmony::buildDifferentiateStage(OpPassManager &passes) {
   // Every layer function has a backward and says what it saves for it.
   passes.addPass(createDifferentiatePass());
   passes.addPass(createVerifyDifferentiatedPass());
-  // What is one kernel is decided, before packs, for forward and backward alike.
+  // What is one kernel is decided, before packs, for forward and backward
+  // alike.
   passes.addPass(createFormGroupsPass());
 }
 
 void harmony::registerHarmonyDialects(DialectRegistry &registry) {
-  registry.insert<onnx::ONNXDialect, nn::NNDialect, schedule::HarmonyDialect, arith::ArithDialect, func::FuncDialect,
-                  math::MathDialect, LLVM::LLVMDialect, scf::SCFDialect, vector::VectorDialect>();
+  registry.insert<onnx::ONNXDialect, nn::NNDialect, schedule::HarmonyDialect,
+                  arith::ArithDialect, func::FuncDialect, math::MathDialect,
+                  LLVM::LLVMDialect, scf::SCFDialect, vector::VectorDialect>();
   // Kernels on their way to the llvm dialect.
   arith::registerConvertArithToLLVMInterface(registry);
   registerConvertMathToLLVMInterface(registry);

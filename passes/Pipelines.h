@@ -20,11 +20,13 @@ void registerHarmonyDialects(mlir::DialectRegistry &registry);
 
 struct PipelineOptions {
   NormalizeOptions normalize;
-  std::string optimizer = "adamw"; ///< for models that bring none; unused by forward models
+  std::string optimizer =
+      "adamw"; ///< for models that bring none; unused by forward models
 };
 
 // One builder per stage, in order; a verifier ends each.
-void buildNormalizeStage(mlir::OpPassManager &passes, const PipelineOptions &options);
+void buildNormalizeStage(mlir::OpPassManager &passes,
+                         const PipelineOptions &options);
 void buildLayersStage(mlir::OpPassManager &passes);
 void buildDifferentiateStage(mlir::OpPassManager &passes);
 

@@ -14,13 +14,23 @@
 
 using namespace harmony;
 
-const std::vector<std::string> harmony::kStages = {"import",   "normalize", "layers", "differentiate",
-                                                   "plan",     "schedule",  "memory", "codegen"};
+const std::vector<std::string> harmony::kStages = {
+    "import", "normalize", "layers", "differentiate",
+    "plan",   "schedule",  "memory", "codegen"};
 
 std::optional<MemorySize> harmony::parseMemorySize(const std::string &text) {
   static const std::pair<const char *, double> units[] = {
-      {"", 1},        {"B", 1},       {"kB", 1e3},      {"KB", 1e3},        {"MB", 1e6},       {"GB", 1e9},
-      {"TB", 1e12},   {"KiB", 1024.}, {"MiB", 1048576.}, {"GiB", 1073741824.}, {"TiB", 1099511627776.}};
+      {"", 1},
+      {"B", 1},
+      {"kB", 1e3},
+      {"KB", 1e3},
+      {"MB", 1e6},
+      {"GB", 1e9},
+      {"TB", 1e12},
+      {"KiB", 1024.},
+      {"MiB", 1048576.},
+      {"GiB", 1073741824.},
+      {"TiB", 1099511627776.}};
   size_t used = 0;
   double number;
   try {
@@ -48,35 +58,54 @@ std::string harmony::formatBytes(int64_t bytes) {
     ++unit;
   }
   char text[32];
-  std::snprintf(text, sizeof text, unit ? "%.2f %s" : "%.0f %s", value, units[unit]);
+  std::snprintf(text, sizeof text, unit ? "%.2f %s" : "%.0f %s", value,
+                units[unit]);
   return text;
 }
 
 namespace {
 
 /// A size option: the text is checked while it is parsed.
-void addSize(CLI::App *app, const std::string &name, std::optional<MemorySize> &target, bool allowShare,
+void addSize(CLI::App *app, const std::string &name,
+             std::optional<MemorySize> &target, bool allowShare,
              const std::string &help) {
   app->add_option_function<std::string>(
          name,
          [&target, name, allowShare](const std::string &text) {
            target = parseMemorySize(text);
            if (!target || (target->share > 0 && !allowShare))
-             throw CLI::ValidationError(name, "'" + text + "' is not a size: expected a number with B, kB, MB, GB, KiB, MiB, GiB" +
-                                                  (allowShare ? ", or a percentage of the training state" : ""));
+             throw CLI::ValidationError(
+                 name,
+                 "'" + text +
+                     "' is not a size: expected a number with B, kB, MB, GB, "
+                     "KiB, MiB, GiB" +
+                     (allowShare ? ", or a percentage of the training state"
+                                 : ""));
          },
          help)
       ->type_name("SIZE");
 }
 
 void addModel(CLI::App *app, CompilerOptions &options) {
-  app->add_option("MODEL", options.model, "ONNX model (.onnx, or ONNX text .onnxtext)")->required();
-  app->add_option("--dim", options.dims, "bind a symbolic dimension other than the batch: NAME=VALUE")->type_name("NAME=VALUE");
-  app->add_option("--loss", options.loss, "append a loss to a model without one")->check(CLI::IsMember({"cross-entropy", "mse"}));
-  app->add_option("--loss-output", options.lossOutput, "output that is the loss");
-  app->add_option("--trainable", options.trainable, "train initializers whose name matches")->type_name("REGEX");
-  app->add_option("--freeze", options.freeze, "do not train initializers whose name matches")->type_name("REGEX");
-  app->add_flag("--forward", options.forward, "compile the outputs alone, no training");
+  app->add_option("MODEL", options.model,
+                  "ONNX model (.onnx, or ONNX text .onnxtext)")
+      ->required();
+  app->add_option("--dim", options.dims,
+                  "bind a symbolic dimension other than the batch: NAME=VALUE")
+      ->type_name("NAME=VALUE");
+  app->add_option("--loss", options.loss,
+                  "append a loss to a model without one")
+      ->check(CLI::IsMember({"cross-entropy", "mse"}));
+  app->add_option("--loss-output", options.lossOutput,
+                  "output that is the loss");
+  app->add_option("--trainable", options.trainable,
+                  "train initializers whose name matches")
+      ->type_name("REGEX");
+  app->add_option("--freeze", options.freeze,
+                  "do not train initializers whose name matches")
+      ->type_name("REGEX");
+  app->add_flag("--forward", options.forward,
+                "compile the outputs alone, no training");
 }
 
 void addPlanning(CLI::App *app, CompilerOptions &options) {
@@ -84,10 +113,15 @@ void addPlanning(CLI::App *app, CompilerOptions &options) {
   app->add_option("--target", options.target, "what the executable runs on")
       ->check(CLI::IsMember({"host", "host:avx2", "host:avx512"}))
       ->capture_default_str();
-  addSize(app, "--device-memory", options.deviceMemory, true, "capacity of the device; default: what is available");
-  addSize(app, "--host-memory", options.hostMemory, false, "budget of the host store");
-  app->add_option("--machine", options.machine, "machine file (JSON): device, speeds, links")->type_name("FILE");
-  app->add_option("--batch", options.batch, "samples per optimizer step")->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  addSize(app, "--device-memory", options.deviceMemory, true,
+          "capacity of the device; default: what is available");
+  addSize(app, "--host-memory", options.hostMemory, false,
+          "budget of the host store");
+  app->add_option("--machine", options.machine,
+                  "machine file (JSON): device, speeds, links")
+      ->type_name("FILE");
+  app->add_option("--batch", options.batch, "samples per optimizer step")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app->add_option_function<std::string>(
          "--microbatch",
          [&options](const std::string &text) {
@@ -102,52 +136,86 @@ void addPlanning(CLI::App *app, CompilerOptions &options) {
              }
            } catch (const std::exception &) {
            }
-           throw CLI::ValidationError("--microbatch", "'" + text + "' is neither a positive number nor auto");
+           throw CLI::ValidationError(
+               "--microbatch",
+               "'" + text + "' is neither a positive number nor auto");
          },
          "samples per microbatch, or auto")
       ->type_name("U|auto");
-  app->add_option("--optimizer", options.optimizer, "optimizer with PyTorch's semantics; default: the graph's own, else adamw")
+  app->add_option("--optimizer", options.optimizer,
+                  "optimizer with PyTorch's semantics; default: the graph's "
+                  "own, else adamw")
       ->check(CLI::IsMember({"adamw", "adam", "sgd"}));
-  app->add_option("--residency", options.residency, "what stays on the device between packs")
-      ->check(CLI::IsMember({"auto", "none"}))->capture_default_str();
-  app->add_option("--update", options.update, "update right after a pack's backward, or at the end")
-      ->check(CLI::IsMember({"auto", "jit", "deferred"}))->capture_default_str();
-  app->add_option("--recompute", options.recompute, "recompute activations in the backward")
-      ->check(CLI::IsMember({"auto", "all", "none"}))->capture_default_str();
-  app->add_option("--optimizer-on", options.optimizerOn, "where weights are updated")
-      ->check(CLI::IsMember({"auto", "host", "device"}))->capture_default_str();
-  app->add_option("--pack", options.pack, "layers per pack")->check(CLI::Range(1, 1 << 20));
-  app->add_option("--plan-out", options.planOut, "write the plan")->type_name("FILE.json");
-  app->add_option("--dump-stages", options.dumpStages, "write the module after each stage into this folder")->type_name("DIR");
-  app->add_option("--stop-after", options.stopAfter, "stop after a stage and print the module")->check(CLI::IsMember(kStages));
-  app->add_flag("--time-report", options.timeReport, "print the time that each stage took");
+  app->add_option("--residency", options.residency,
+                  "what stays on the device between packs")
+      ->check(CLI::IsMember({"auto", "none"}))
+      ->capture_default_str();
+  app->add_option("--update", options.update,
+                  "update right after a pack's backward, or at the end")
+      ->check(CLI::IsMember({"auto", "jit", "deferred"}))
+      ->capture_default_str();
+  app->add_option("--recompute", options.recompute,
+                  "recompute activations in the backward")
+      ->check(CLI::IsMember({"auto", "all", "none"}))
+      ->capture_default_str();
+  app->add_option("--optimizer-on", options.optimizerOn,
+                  "where weights are updated")
+      ->check(CLI::IsMember({"auto", "host", "device"}))
+      ->capture_default_str();
+  app->add_option("--pack", options.pack, "layers per pack")
+      ->check(CLI::Range(1, 1 << 20));
+  app->add_option("--plan-out", options.planOut, "write the plan")
+      ->type_name("FILE.json");
+  app->add_option("--dump-stages", options.dumpStages,
+                  "write the module after each stage into this folder")
+      ->type_name("DIR");
+  app->add_option("--stop-after", options.stopAfter,
+                  "stop after a stage and print the module")
+      ->check(CLI::IsMember(kStages));
+  app->add_flag("--time-report", options.timeReport,
+                "print the time that each stage took");
 }
 
 } // namespace
 
-std::optional<CompilerOptions> harmony::parseCommandLine(int argc, char **argv, int &exitCode) {
+std::optional<CompilerOptions> harmony::parseCommandLine(int argc, char **argv,
+                                                         int &exitCode) {
   CompilerOptions options;
   options.program = argv[0];
-  CLI::App app("harmonyc: compiles ONNX training graphs into native training executables", "harmonyc");
+  CLI::App app("harmonyc: compiles ONNX training graphs into native training "
+               "executables",
+               "harmonyc");
   app.set_version_flag("--version", std::string("harmonyc ") + HARMONY_VERSION);
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
 
-  CLI::App *compile = app.add_subcommand("compile", "compile a training executable");
+  CLI::App *compile =
+      app.add_subcommand("compile", "compile a training executable");
   addPlanning(compile, options);
-  compile->add_option("-o,--output", options.output, "the executable; its weights go beside it")->required()->type_name("EXE");
+  compile
+      ->add_option("-o,--output", options.output,
+                   "the executable; its weights go beside it")
+      ->required()
+      ->type_name("EXE");
 
-  CLI::App *plan = app.add_subcommand("plan", "the plan alone: packs, residency, time, traffic, peaks");
+  CLI::App *plan = app.add_subcommand(
+      "plan", "the plan alone: packs, residency, time, traffic, peaks");
   addPlanning(plan, options);
 
-  CLI::App *inspect = app.add_subcommand("inspect", "inputs, loss, what trains and why, ties, operators");
+  CLI::App *inspect = app.add_subcommand(
+      "inspect", "inputs, loss, what trains and why, ties, operators");
   addModel(inspect, options);
 
-  CLI::App *ops = app.add_subcommand("ops", "the ONNX operators supported, by opset");
+  CLI::App *ops =
+      app.add_subcommand("ops", "the ONNX operators supported, by opset");
 
   // The parser's own message would not name it.
-  if (argc > 1 && argv[1][0] != '-' && app.get_subcommands([&](CLI::App *command) { return command->check_name(argv[1]); }).empty()) {
-    std::cerr << "harmonyc: error: '" << argv[1] << "' is not a command: expected compile, plan, inspect or ops\n";
+  if (argc > 1 && argv[1][0] != '-' &&
+      app.get_subcommands(
+             [&](CLI::App *command) { return command->check_name(argv[1]); })
+          .empty()) {
+    std::cerr << "harmonyc: error: '" << argv[1]
+              << "' is not a command: expected compile, plan, inspect or ops\n";
     exitCode = kUsage;
     return std::nullopt;
   }

@@ -45,11 +45,14 @@ int Compilation::error(const std::string &message, int exitCode) const {
 int Compilation::run(const std::string &name, llvm::function_ref<int()> stage) {
   auto begin = std::chrono::steady_clock::now();
   int exitCode = stage();
-  times.emplace_back(name, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  times.emplace_back(name, std::chrono::duration<double>(
+                               std::chrono::steady_clock::now() - begin)
+                               .count());
   if (exitCode == kDone && !options.dumpStages.empty()) {
     llvm::SmallString<128> path(options.dumpStages);
     std::error_code failure = llvm::sys::fs::create_directories(path);
-    llvm::sys::path::append(path, std::to_string(++stages) + "-" + name + ".mlir");
+    llvm::sys::path::append(path,
+                            std::to_string(++stages) + "-" + name + ".mlir");
     if (!failure) {
       llvm::raw_fd_ostream file(path, failure);
       module->print(file);
@@ -74,9 +77,12 @@ int Compilation::runPasses(llvm::function_ref<void(OpPassManager &)> build) {
 
 int Compilation::import() {
   FailureOr<HostTarget> chosen =
-      options.target == "host" ? HostTarget::detect() : HostTarget::parse(StringRef(options.target).drop_front(5));
+      options.target == "host"
+          ? HostTarget::detect()
+          : HostTarget::parse(StringRef(options.target).drop_front(5));
   if (failed(chosen))
-    return error("this processor has no AVX2, which is the least that is supported");
+    return error(
+        "this processor has no AVX2, which is the least that is supported");
   target = *chosen;
   module = importModel(options.model, context);
   return module ? kDone : kRefused;
@@ -92,34 +98,49 @@ int Compilation::normalize() {
   pipeline.normalize.forward = options.forward;
   if (!options.optimizer.empty())
     pipeline.optimizer = options.optimizer;
-  if (int exitCode = runPasses([&](OpPassManager &passes) { buildNormalizeStage(passes, pipeline); }))
+  if (int exitCode = runPasses([&](OpPassManager &passes) {
+        buildNormalizeStage(passes, pipeline);
+      }))
     return exitCode;
   // The graph's own optimizer has no scalar that the runtime writes.
-  ownOptimizer = llvm::none_of(module->getOps<nn::VariableOp>(), [](nn::VariableOp variable) {
-    return variable.getRole() == nn::Role::scalar && variable->hasAttr("nn.scalar_kind");
-  });
+  ownOptimizer = llvm::none_of(
+      module->getOps<nn::VariableOp>(), [](nn::VariableOp variable) {
+        return variable.getRole() == nn::Role::scalar &&
+               variable->hasAttr("nn.scalar_kind");
+      });
   if (training && ownOptimizer && !options.optimizer.empty())
-    return error("--optimizer " + options.optimizer + ": the model brings its own optimizer");
+    return error("--optimizer " + options.optimizer +
+                 ": the model brings its own optimizer");
   auto main = module->lookupSymbol<func::FuncOp>(kMainName);
   for (BlockArgument argument : main.getArguments())
     if (argument.use_empty())
       llvm::errs() << "harmonyc: warning: input '"
-                   << main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), nn::kNameAttr).getValue()
-                   << "' is read by nothing that " << (training ? "the loss" : "an output")
-                   << " depends on; an exporter makes one input of a tensor that is passed twice\n";
+                   << main.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                        nn::kNameAttr)
+                          .getValue()
+                   << "' is read by nothing that "
+                   << (training ? "the loss" : "an output")
+                   << " depends on; an exporter makes one input of a tensor "
+                      "that is passed twice\n";
   return findBatch();
 }
 
 int Compilation::findBatch() {
   auto fixed = (*module)->getAttrOfType<IntegerAttr>("nn.fixed_batch");
   if (fixed && options.batch && fixed.getInt() != *options.batch)
-    return error("--batch " + std::to_string(*options.batch) + ": the model is exported for " +
-                 std::to_string(fixed.getInt()) + " samples; export it with a dynamic first axis to change that");
+    return error(
+        "--batch " + std::to_string(*options.batch) +
+        ": the model is exported for " + std::to_string(fixed.getInt()) +
+        " samples; export it with a dynamic first axis to change that");
   if (!fixed && !options.batch)
-    return error("--batch is needed: the model leaves the number of samples open", kUsage);
+    return error(
+        "--batch is needed: the model leaves the number of samples open",
+        kUsage);
   batch = fixed ? fixed.getInt() : *options.batch;
   if (options.microbatch && batch % *options.microbatch != 0)
-    return error("--microbatch " + std::to_string(*options.microbatch) + " does not divide the batch of " + std::to_string(batch), kUsage);
+    return error("--microbatch " + std::to_string(*options.microbatch) +
+                     " does not divide the batch of " + std::to_string(batch),
+                 kUsage);
   return kDone;
 }
 
@@ -138,7 +159,8 @@ int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining) {
   if (!message.empty())
     return error(message);
   build.rates.flopsPerSecond = machine.devices[0].flopsPerSecond;
-  build.rates.bytesPerSecond = build.rates.updateBytesPerSecond = machine.devices[0].bytesPerSecond;
+  build.rates.bytesPerSecond = build.rates.updateBytesPerSecond =
+      machine.devices[0].bytesPerSecond;
   FailureOr<Model> built = buildModel(*module, *kernels, build);
   if (failed(built))
     return kRefused;
@@ -151,26 +173,37 @@ int Compilation::plan() {
   kernels = ModuleOp::create(UnknownLoc::get(&context));
   for (auto variable : module->getOps<nn::VariableOp>()) {
     auto type = cast<RankedTensorType>(variable.getType());
-    int64_t bytes = type.getNumElements() * std::max<int64_t>(type.getElementTypeBitWidth() / 8, 1);
+    int64_t bytes = type.getNumElements() *
+                    std::max<int64_t>(type.getElementTypeBitWidth() / 8, 1);
     if (variable.getRole() == nn::Role::parameter)
       trainingState += 2 * bytes;
-    else if (variable.getRole() == nn::Role::optimizer || variable.getRole() == nn::Role::state)
+    else if (variable.getRole() == nn::Role::optimizer ||
+             variable.getRole() == nn::Role::state)
       trainingState += bytes;
   }
   if (training)
-    if (int exitCode = planOne(trainingModel, trainingPlan, /*forTraining=*/true))
-      return exitCode == kRefused && trainingPlan.message.empty() ? exitCode : error(trainingPlan.message, exitCode);
-  if (int exitCode = planOne(evaluationModel, evaluationPlan, /*forTraining=*/false))
-    return exitCode == kRefused && evaluationPlan.message.empty() ? exitCode : error("evaluation: " + evaluationPlan.message, exitCode);
+    if (int exitCode =
+            planOne(trainingModel, trainingPlan, /*forTraining=*/true))
+      return exitCode == kRefused && trainingPlan.message.empty()
+                 ? exitCode
+                 : error(trainingPlan.message, exitCode);
+  if (int exitCode =
+          planOne(evaluationModel, evaluationPlan, /*forTraining=*/false))
+    return exitCode == kRefused && evaluationPlan.message.empty()
+               ? exitCode
+               : error("evaluation: " + evaluationPlan.message, exitCode);
   numericsKey = makeNumericsKey();
   return kDone;
 }
 
 int Compilation::schedule() {
   addDevices(*module, training ? trainingPlan.machine : evaluationPlan.machine);
-  if (training && failed(schedulePlan(*module, trainingModel, trainingPlan.planned.plan, schedule::ProgramKind::step)))
+  if (training &&
+      failed(schedulePlan(*module, trainingModel, trainingPlan.planned.plan,
+                          schedule::ProgramKind::step)))
     return kInternalError;
-  if (failed(schedulePlan(*module, evaluationModel, evaluationPlan.planned.plan, schedule::ProgramKind::evaluate)))
+  if (failed(schedulePlan(*module, evaluationModel, evaluationPlan.planned.plan,
+                          schedule::ProgramKind::evaluate)))
     return kInternalError;
   removeUnusedTasks();
   return kDone;
@@ -184,12 +217,15 @@ void Compilation::removeUnusedTasks() {
     if (auto update = dyn_cast<schedule::UpdateOp>(op))
       tasks.insert(update.getTask());
   });
-  for (auto task : llvm::make_early_inc_range(module->getOps<schedule::TaskOp>())) {
+  for (auto task :
+       llvm::make_early_inc_range(module->getOps<schedule::TaskOp>())) {
     if (!tasks.contains(task.getSymName())) {
       task.erase();
       continue;
     }
-    task.walk([&](schedule::LaunchOp launch) { launched.insert(launch.getKernel()); });
+    task.walk([&](schedule::LaunchOp launch) {
+      launched.insert(launch.getKernel());
+    });
   }
   // A kernel is a wrapper and its body.
   for (Operation &kernel : llvm::make_early_inc_range(*kernels->getBody())) {
@@ -202,7 +238,8 @@ void Compilation::removeUnusedTasks() {
 
 int Compilation::memory() {
   const planner::Plan *step = training ? &trainingPlan.planned.plan : nullptr;
-  if (failed(assignAddresses(*module, step, &evaluationPlan.planned.plan)) || failed(verifyMemory(*module)))
+  if (failed(assignAddresses(*module, step, &evaluationPlan.planned.plan)) ||
+      failed(verifyMemory(*module)))
     return kInternalError;
   return kDone;
 }
@@ -214,10 +251,11 @@ int Compilation::codegen(SmallVectorImpl<char> &payload) {
   info.numericsKey = numericsKey;
   info.fingerprint = fingerprint();
   info.planSummary = describePlan();
-  info.isa = target.isa == HostTarget::Isa::Avx512 ? HM_ISA_AVX512 : HM_ISA_AVX2;
-  info.optimizer = !training                    ? HM_OPTIMIZER_NONE
-                   : ownOptimizer               ? HM_OPTIMIZER_GRAPH
-                   : options.optimizer == "sgd" ? HM_OPTIMIZER_SGD
+  info.isa =
+      target.isa == HostTarget::Isa::Avx512 ? HM_ISA_AVX512 : HM_ISA_AVX2;
+  info.optimizer = !training                     ? HM_OPTIMIZER_NONE
+                   : ownOptimizer                ? HM_OPTIMIZER_GRAPH
+                   : options.optimizer == "sgd"  ? HM_OPTIMIZER_SGD
                    : options.optimizer == "adam" ? HM_OPTIMIZER_ADAM
                                                  : HM_OPTIMIZER_ADAMW;
   FailureOr<EmittedProgram> program = emitProgram(*module, info);
@@ -264,16 +302,19 @@ std::string Compilation::fingerprint() {
   llvm::raw_string_ostream stream(text);
   for (auto variable : module->getOps<nn::VariableOp>())
     if (variable.getRole() <= nn::Role::state)
-      stream << variable.getSymName() << ' ' << variable.getType() << ' ' << static_cast<int>(variable.getRole()) << '\n';
+      stream << variable.getSymName() << ' ' << variable.getType() << ' '
+             << static_cast<int>(variable.getRole()) << '\n';
   for (auto function : module->getOps<func::FuncOp>())
-    if (function.getName() == kEvaluateName || function->hasAttr(kLayerAttr))
+    if (function.getName() == kEvaluateName ||
+        function->hasAttr(nn::kLayerAttr))
       function.print(stream, OpPrintingFlags().useLocalScope());
   return digest(text);
 }
 
 std::string Compilation::makeNumericsKey() {
-  // What decides the bits: the code of every task that the step computes with, hence kernels, products and
-  // their blocks; the sizes that products see; instruction set and library. Neither memory nor order.
+  // What decides the bits: the code of every task that the step computes with,
+  // hence kernels, products and their blocks; the sizes that products see;
+  // instruction set and library. Neither memory nor order.
   const Model &model = training ? trainingModel : evaluationModel;
   const planner::Plan &plan = getPlan().plan;
   std::string text;
@@ -284,34 +325,43 @@ std::string Compilation::makeNumericsKey() {
         if (isa<schedule::LaunchOp, schedule::GemmOp>(op)) {
           for (NamedAttribute attribute : op->getAttrs())
             if (attribute.getName() != "refs" && attribute.getName() != "grain")
-              stream << attribute.getName().getValue() << '=' << attribute.getValue() << ' ';
+              stream << attribute.getName().getValue() << '='
+                     << attribute.getValue() << ' ';
           stream << '\n';
         }
       });
   };
   std::string sizes;
-  std::vector<planner::LayerMicrobatch> microbatches = planner::layerMicrobatches(plan, model.problem);
+  std::vector<planner::LayerMicrobatch> microbatches =
+      planner::layerMicrobatches(plan, model.problem);
   for (auto [layer, size] : llvm::zip(model.layers, microbatches)) {
-    std::string entry = std::to_string(size.forward) + (size.backward != size.forward && training ? "/" + std::to_string(size.backward) : "");
+    std::string entry = std::to_string(size.forward) +
+                        (size.backward != size.forward && training
+                             ? "/" + std::to_string(size.backward)
+                             : "");
     if (sizes.empty() || !StringRef(sizes).ends_with("u" + entry))
       sizes += (sizes.empty() ? "u" : ",u") + entry;
     add(forwardTaskName(layer.function, size.forward));
-    // A layer's backward adds to the gradients of values that others read too, or stores them: by the layer's
-    // place in the chain, which is no choice of the planner.
+    // A layer's backward adds to the gradients of values that others read too,
+    // or stores them: by the layer's place in the chain, which is no choice of
+    // the planner.
     std::string backward = backwardTaskName(layer.function, size.backward, {});
     if (training)
       for (auto task : module->getOps<schedule::TaskOp>())
-        if (task.getSymName() == backward || task.getSymName().starts_with(backward + ".add"))
+        if (task.getSymName() == backward ||
+            task.getSymName().starts_with(backward + ".add"))
           add(task.getSymName().str());
   }
   for (const UpdateBinding &update : model.updates)
     if (!update.function.empty())
       add(updateTaskName(update.function, 1));
-  return target.getName().str() + "-dnnl2-D" + std::to_string(batch) + "-" + sizes +
-         "-" + digest(text);
+  return target.getName().str() + "-dnnl2-D" + std::to_string(batch) + "-" +
+         sizes + "-" + digest(text);
 }
 
 std::string Compilation::describePlan() const {
-  return describePlanned(getPlan(), getProblem(), training ? trainingPlan.machine : evaluationPlan.machine) +
+  return describePlanned(getPlan(), getProblem(),
+                         training ? trainingPlan.machine
+                                  : evaluationPlan.machine) +
          "numerics key: " + numericsKey + "\n";
 }

@@ -19,8 +19,8 @@
 
 namespace harmony {
 
-/// One model on its way through the stages. Each stage returns an exit code; after
-/// one that is not kDone nothing more can be done.
+/// One model on its way through the stages. Each stage returns an exit code;
+/// after one that is not kDone nothing more can be done.
 class Compilation {
 public:
   Compilation(const CompilerOptions &options, mlir::MLIRContext &context);
@@ -38,15 +38,20 @@ public:
   /// Executable and weights.
   int write(llvm::ArrayRef<char> payload);
 
-  /// Begins behind `differentiate` with a module that somebody else owns, and gives it back.
+  /// Begins behind `differentiate` with a module that somebody else owns, and
+  /// gives it back.
   void adopt(mlir::ModuleOp other) { module = other; }
   void release() { (void)module.release(); }
   /// The samples per step, from the model or from --batch.
   int findBatch();
 
   mlir::ModuleOp getModule() { return *module; }
-  const planner::Planned &getPlan() const { return training ? trainingPlan.planned : evaluationPlan.planned; }
-  const planner::Problem &getProblem() const { return training ? trainingModel.problem : evaluationModel.problem; }
+  const planner::Planned &getPlan() const {
+    return training ? trainingPlan.planned : evaluationPlan.planned;
+  }
+  const planner::Problem &getProblem() const {
+    return training ? trainingModel.problem : evaluationModel.problem;
+  }
   const planner::Machine &getMachine() const { return trainingPlan.machine; }
   const std::string &getNumericsKey() const { return numericsKey; }
   /// For people.

@@ -32,18 +32,23 @@ std::string nodeName(Location location) {
         return std::string();
       })
       .Case([](FileLineColLoc file) {
-        return (file.getFilename().getValue() + ":" + Twine(file.getLine()) + ":" + Twine(file.getColumn())).str();
+        return (file.getFilename().getValue() + ":" + Twine(file.getLine()) +
+                ":" + Twine(file.getColumn()))
+            .str();
       })
       .Default([](LocationAttr) { return std::string(); });
 }
 
-/// Prints diagnostics as `harmonyc: error: node 'x': message`, or with the model's path where
-/// they concern all of it. Messages that name their place themselves get no other.
+/// Prints diagnostics as `harmonyc: error: node 'x': message`, or with the
+/// model's path where they concern all of it. Messages that name their place
+/// themselves get no other.
 LogicalResult printDiagnostic(Diagnostic &diagnostic, StringRef model) {
-  static constexpr StringLiteral names[] = {"note", "warning", "error", "remark"};
+  static constexpr StringLiteral names[] = {"note", "warning", "error",
+                                            "remark"};
   auto print = [&](Diagnostic &part) {
     std::string node = nodeName(part.getLocation()), message = part.str();
-    llvm::errs() << "harmonyc: " << names[static_cast<int>(part.getSeverity())] << ": ";
+    llvm::errs() << "harmonyc: " << names[static_cast<int>(part.getSeverity())]
+                 << ": ";
     if (node == model)
       llvm::errs() << model << ": ";
     else if (!node.empty() && !StringRef(message).starts_with("node '"))
@@ -94,7 +99,9 @@ int compileOrPlan(const CompilerOptions &options, MLIRContext &context) {
   if (options.command == Command::Plan)
     llvm::outs() << compilation.describePlan();
   if (!options.planOut.empty()) {
-    std::string message = writePlan(options.planOut, compilation.getPlan(), compilation.getProblem(), compilation.getNumericsKey());
+    std::string message =
+        writePlan(options.planOut, compilation.getPlan(),
+                  compilation.getProblem(), compilation.getNumericsKey());
     if (!message.empty()) {
       llvm::errs() << "harmonyc: error: " << message << '\n';
       return kRefused;
@@ -117,7 +124,8 @@ int listOperators() {
 int harmony::runDriver(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   int exitCode = kDone;
-  std::optional<CompilerOptions> options = parseCommandLine(argc, argv, exitCode);
+  std::optional<CompilerOptions> options =
+      parseCommandLine(argc, argv, exitCode);
   if (!options)
     return exitCode;
   if (options->command == Command::Ops)
@@ -130,6 +138,10 @@ int harmony::runDriver(int argc, char **argv) {
   context.loadAllAvailableDialects();
   // Users know nodes; the op is in --dump-stages.
   context.printOpOnDiagnostic(false);
-  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) { return printDiagnostic(diagnostic, options->model); });
-  return options->command == Command::Inspect ? inspectModel(*options, context) : compileOrPlan(*options, context);
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    return printDiagnostic(diagnostic, options->model);
+  });
+  return options->command == Command::Inspect
+             ? inspectModel(*options, context)
+             : compileOrPlan(*options, context);
 }

@@ -10,7 +10,8 @@
 
 namespace harmony {
 
-/// Runs a command line; returns the exit code (Options.h). Diagnostics go to stderr.
+/// Runs a command line; returns the exit code (Options.h). Diagnostics go to
+/// stderr.
 int runDriver(int argc, char **argv);
 
 } // namespace harmony

@@ -28,17 +28,22 @@ std::string harmony::writeExecutable(StringRef path, ArrayRef<char> payload) {
   std::string self = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
   llvm::SmallString<128> runtimePath(llvm::sys::path::parent_path(self));
   llvm::sys::path::append(runtimePath, "harmony-train-host");
-  auto runtime = llvm::MemoryBuffer::getFile(runtimePath, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  auto runtime = llvm::MemoryBuffer::getFile(runtimePath, /*IsText=*/false,
+                                             /*RequiresNullTerminator=*/false);
   if (!runtime)
-    return std::string(runtimePath) + ": " + runtime.getError().message() + ": the runtime is part of the compiler's installation";
+    return std::string(runtimePath) + ": " + runtime.getError().message() +
+           ": the runtime is part of the compiler's installation";
 
-  auto temporary = llvm::sys::fs::TempFile::create(path + ".%%%%%%.tmp", llvm::sys::fs::all_read | llvm::sys::fs::all_write | llvm::sys::fs::all_exe);
+  auto temporary = llvm::sys::fs::TempFile::create(
+      path + ".%%%%%%.tmp", llvm::sys::fs::all_read | llvm::sys::fs::all_write |
+                                llvm::sys::fs::all_exe);
   if (!temporary)
     return path.str() + ": " + llvm::toString(temporary.takeError());
   {
     llvm::raw_fd_ostream stream(temporary->FD, /*shouldClose=*/false);
     stream << (*runtime)->getBuffer();
-    uint64_t offset = llvm::alignTo((*runtime)->getBufferSize(), HM_PAYLOAD_ALIGNMENT);
+    uint64_t offset =
+        llvm::alignTo((*runtime)->getBufferSize(), HM_PAYLOAD_ALIGNMENT);
     stream.write_zeros(offset - (*runtime)->getBufferSize());
     stream.write(payload.data(), payload.size());
     HmPayloadTrailer trailer = {offset, payload.size(), {}};
@@ -54,7 +59,8 @@ std::string harmony::writeExecutable(StringRef path, ArrayRef<char> payload) {
   if (llvm::Error failure = temporary->keep(path))
     return path.str() + ": " + llvm::toString(std::move(failure));
   if (std::error_code failure = llvm::sys::fs::setPermissions(
-          path, static_cast<llvm::sys::fs::perms>(0777 & ~llvm::sys::fs::getUmask())))
+          path,
+          static_cast<llvm::sys::fs::perms>(0777 & ~llvm::sys::fs::getUmask())))
     return path.str() + ": " + failure.message();
   return "";
 }
@@ -73,7 +79,8 @@ static HmType typeCode(Type element) {
   return HM_I8;
 }
 
-std::string harmony::writeWeights(StringRef executable, ModuleOp module, const std::string &fingerprint) {
+std::string harmony::writeWeights(StringRef executable, ModuleOp module,
+                                  const std::string &fingerprint) {
   std::vector<WeightsEntry> entries;
   llvm::StringMap<std::unique_ptr<llvm::MemoryBuffer>> files;
   for (auto variable : module.getOps<nn::VariableOp>()) {
@@ -85,22 +92,29 @@ std::string harmony::writeWeights(StringRef executable, ModuleOp module, const s
     entry.name = variable.getSymName().str();
     entry.type = typeCode(type.getElementType());
     entry.shape.assign(type.getShape().begin(), type.getShape().end());
-    int64_t bytes = type.getNumElements() * std::max<int64_t>(type.getElementTypeBitWidth() / 8, 1);
+    int64_t bytes = type.getNumElements() *
+                    std::max<int64_t>(type.getElementTypeBitWidth() / 8, 1);
     if (auto file = dyn_cast_or_null<nn::FileAttr>(variable.getInitialAttr())) {
       auto &buffer = files[file.getPath()];
       if (!buffer) {
-        auto opened = llvm::MemoryBuffer::getFile(file.getPath(), /*IsText=*/false, /*RequiresNullTerminator=*/false);
+        auto opened = llvm::MemoryBuffer::getFile(
+            file.getPath(), /*IsText=*/false, /*RequiresNullTerminator=*/false);
         if (!opened)
           return file.getPath().str() + ": " + opened.getError().message();
         buffer = std::move(*opened);
       }
-      if (file.getOffset() < 0 || static_cast<uint64_t>(file.getOffset() + file.getLength()) > buffer->getBufferSize())
-        return file.getPath().str() + ": too short for tensor '" + entry.name + "'";
+      if (file.getOffset() < 0 ||
+          static_cast<uint64_t>(file.getOffset() + file.getLength()) >
+              buffer->getBufferSize())
+        return file.getPath().str() + ": too short for tensor '" + entry.name +
+               "'";
       entry.data = buffer->getBufferStart() + file.getOffset();
-    } else if (auto resource = dyn_cast_or_null<DenseResourceElementsAttr>(variable.getInitialAttr())) {
+    } else if (auto resource = dyn_cast_or_null<DenseResourceElementsAttr>(
+                   variable.getInitialAttr())) {
       entry.data = resource.getRawHandle().getBlob()->getData().data();
     } else {
-      auto dense = dyn_cast_or_null<DenseElementsAttr>(variable.getInitialAttr());
+      auto dense =
+          dyn_cast_or_null<DenseElementsAttr>(variable.getInitialAttr());
       entry.owned.resize(bytes);
       if (dense && type.getElementType().isInteger(1)) {
         // Packed bits in the attribute, bytes in the file.
@@ -117,5 +131,6 @@ std::string harmony::writeWeights(StringRef executable, ModuleOp module, const s
     entry.bytes = bytes;
     entries.push_back(std::move(entry));
   }
-  return writeWeightsFile((executable + HM_WEIGHTS_SUFFIX).str(), entries, fingerprint);
+  return writeWeightsFile((executable + HM_WEIGHTS_SUFFIX).str(), entries,
+                          fingerprint);
 }

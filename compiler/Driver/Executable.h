@@ -14,13 +14,14 @@
 
 namespace harmony {
 
-/// Writes runtime, payload and trailer (runtime/train/Payload.h) to `path`, which is replaced
-/// once all is written. Returns a message on failure.
+/// Writes runtime, payload and trailer (runtime/train/Payload.h) to `path`,
+/// which is replaced once all is written. Returns a message on failure.
 std::string writeExecutable(llvm::StringRef path, llvm::ArrayRef<char> payload);
 
 /// Writes the initial values of the module's parameters, buffers and states to
 /// `executable` + ".weights.safetensors". Returns a message on failure.
-std::string writeWeights(llvm::StringRef executable, mlir::ModuleOp module, const std::string &fingerprint);
+std::string writeWeights(llvm::StringRef executable, mlir::ModuleOp module,
+                         const std::string &fingerprint);
 
 } // namespace harmony
 

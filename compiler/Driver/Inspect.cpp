@@ -34,7 +34,10 @@ std::string formatType(Type type) {
   for (int64_t axis = 0; axis < tensor.getRank(); ++axis) {
     stream << (axis ? ", " : "");
     if (batch && batch.getAxis() == axis)
-      stream << (batch.getFactor() == 1 ? "" : std::to_string(batch.getFactor()) + "*") << "N";
+      stream << (batch.getFactor() == 1
+                     ? ""
+                     : std::to_string(batch.getFactor()) + "*")
+             << "N";
     else
       stream << tensor.getDimSize(axis);
   }
@@ -44,7 +47,8 @@ std::string formatType(Type type) {
 
 int64_t bytesOf(nn::VariableOp variable) {
   auto type = cast<RankedTensorType>(variable.getType());
-  return type.getNumElements() * std::max<int64_t>(type.getElementTypeBitWidth() / 8, 1);
+  return type.getNumElements() *
+         std::max<int64_t>(type.getElementTypeBitWidth() / 8, 1);
 }
 
 void printOperators(ModuleOp module) {
@@ -59,24 +63,35 @@ void printOperators(ModuleOp module) {
 void printInterface(func::FuncOp main) {
   llvm::outs() << "inputs (N samples):\n";
   for (unsigned i = 0; i < main.getNumArguments(); ++i) {
-    llvm::outs() << llvm::formatv("  {0}: {1}", main.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue(),
-                                  formatType(main.getArgument(i).getType()));
+    llvm::outs() << llvm::formatv(
+        "  {0}: {1}",
+        main.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue(),
+        formatType(main.getArgument(i).getType()));
     if (auto range = main.getArgAttrOfType<ArrayAttr>(i, "nn.index_range"))
-      llvm::outs() << " values in [" << cast<IntegerAttr>(range[0]).getInt() << ", " << cast<IntegerAttr>(range[1]).getInt() << ")";
+      llvm::outs() << " values in [" << cast<IntegerAttr>(range[0]).getInt()
+                   << ", " << cast<IntegerAttr>(range[1]).getInt() << ")";
     llvm::outs() << '\n';
   }
   llvm::outs() << "outputs:\n";
   for (unsigned i = 0; i < main.getNumResults(); ++i)
-    llvm::outs() << llvm::formatv("  {0}: {1}\n", main.getResultAttrOfType<StringAttr>(i, nn::kNameAttr).getValue(),
-                                  formatType(main.getResultTypes()[i]));
+    llvm::outs() << llvm::formatv(
+        "  {0}: {1}\n",
+        main.getResultAttrOfType<StringAttr>(i, nn::kNameAttr).getValue(),
+        formatType(main.getResultTypes()[i]));
   for (auto loss : main.getOps<nn::LossOp>()) {
     llvm::outs() << "loss: ";
     if (loss.getScale().convertToDouble() != 1)
       llvm::outs() << loss.getScale().convertToDouble() << " * ";
     llvm::outs() << "a sum over the minibatch, divided by "
-                 << (loss.getDenominator()  ? std::string("what the inputs say (valid labels, weights)")
-                     : loss.getConstant() ? std::to_string(static_cast<int64_t>(loss.getCount().convertToDouble()))
-                                          : std::to_string(static_cast<int64_t>(loss.getCount().convertToDouble())) + " * N")
+                 << (loss.getDenominator()
+                         ? std::string(
+                               "what the inputs say (valid labels, weights)")
+                     : loss.getConstant()
+                         ? std::to_string(static_cast<int64_t>(
+                               loss.getCount().convertToDouble()))
+                         : std::to_string(static_cast<int64_t>(
+                               loss.getCount().convertToDouble())) +
+                               " * N")
                  << '\n';
   }
 }
@@ -88,11 +103,13 @@ void printVariables(ModuleOp module, func::FuncOp main) {
   });
   int64_t trained = 0, count = 0;
   for (auto variable : module.getOps<nn::VariableOp>()) {
-    if (variable.getRole() == nn::Role::optimizer || variable.getRole() == nn::Role::scalar)
+    if (variable.getRole() == nn::Role::optimizer ||
+        variable.getRole() == nn::Role::scalar)
       continue;
     auto reason = variable->getAttrOfType<StringAttr>("nn.reason");
-    llvm::outs() << llvm::formatv("  {0,-10} {1} {2}", nn::stringifyRole(variable.getRole()), variable.getSymName(),
-                                  formatType(variable.getType()));
+    llvm::outs() << llvm::formatv(
+        "  {0,-10} {1} {2}", nn::stringifyRole(variable.getRole()),
+        variable.getSymName(), formatType(variable.getType()));
     if (uses.lookup(variable.getSymName()) > 1)
       llvm::outs() << ", " << uses.lookup(variable.getSymName()) << " uses";
     if (reason)
@@ -103,7 +120,8 @@ void printVariables(ModuleOp module, func::FuncOp main) {
       count += cast<RankedTensorType>(variable.getType()).getNumElements();
     }
   }
-  llvm::outs() << llvm::formatv("trained: {0} parameters, {1}\n", count, formatBytes(trained));
+  llvm::outs() << llvm::formatv("trained: {0} parameters, {1}\n", count,
+                                formatBytes(trained));
 }
 
 void printLayers(ModuleOp module) {
@@ -113,13 +131,16 @@ void printLayers(ModuleOp module) {
   llvm::outs() << "layers:\n";
   int index = 0;
   for (auto call : main.getOps<func::CallOp>())
-    llvm::outs() << llvm::formatv("  {0,3} {1} as @{2}\n", index++, call->getAttrOfType<StringAttr>(kLayerNameAttr).getValue(),
-                                  call.getCallee());
+    llvm::outs() << llvm::formatv(
+        "  {0,3} {1} as @{2}\n", index++,
+        call->getAttrOfType<StringAttr>(nn::kLayerNameAttr).getValue(),
+        call.getCallee());
 }
 
 } // namespace
 
-int harmony::inspectModel(const CompilerOptions &options, MLIRContext &context) {
+int harmony::inspectModel(const CompilerOptions &options,
+                          MLIRContext &context) {
   OwningOpRef<ModuleOp> module = importModel(options.model, context);
   if (!module)
     return kRefused;

@@ -14,8 +14,9 @@
 
 namespace harmony {
 
-/// `harmonyc inspect`: inputs, outputs, loss, what trains and why, ties, operators, layers.
-/// What is not supported is on stderr; returns the exit code.
+/// `harmonyc inspect`: inputs, outputs, loss, what trains and why, ties,
+/// operators, layers. What is not supported is on stderr; returns the exit
+/// code.
 int inspectModel(const CompilerOptions &options, mlir::MLIRContext &context);
 
 } // namespace harmony

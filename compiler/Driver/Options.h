@@ -16,7 +16,13 @@
 namespace harmony {
 
 /// Exit codes of harmonyc.
-enum ExitCode { kDone = 0, kRefused = 1, kUsage = 2, kDoesNotFit = 3, kInternalError = 70 };
+enum ExitCode {
+  kDone = 0,
+  kRefused = 1,
+  kUsage = 2,
+  kDoesNotFit = 3,
+  kInternalError = 70
+};
 
 enum class Command { Compile, Plan, Inspect, Ops };
 
@@ -46,7 +52,8 @@ struct CompilerOptions {
   std::string loss, lossOutput;
   std::vector<std::string> trainable, freeze;
 
-  std::string residency = "auto", update = "auto", recompute = "auto", optimizerOn = "auto";
+  std::string residency = "auto", update = "auto", recompute = "auto",
+              optimizerOn = "auto";
   std::optional<int> pack;
 
   std::string planOut;
@@ -58,9 +65,10 @@ struct CompilerOptions {
 /// The stages that --stop-after and --dump-stages name, in order.
 extern const std::vector<std::string> kStages;
 
-/// Parses the command line. Returns nothing when all is said (--help, --version, a usage
-/// error, which is printed); then `exitCode` is set.
-std::optional<CompilerOptions> parseCommandLine(int argc, char **argv, int &exitCode);
+/// Parses the command line. Returns nothing when all is said (--help,
+/// --version, a usage error, which is printed); then `exitCode` is set.
+std::optional<CompilerOptions> parseCommandLine(int argc, char **argv,
+                                                int &exitCode);
 
 /// Parses a size; nothing if the text is none.
 std::optional<MemorySize> parseMemorySize(const std::string &text);

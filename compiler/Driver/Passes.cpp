@@ -38,12 +38,15 @@ struct PlanPrograms : harmony::impl::PlanProgramsPassBase<PlanPrograms> {
       options.microbatch = microbatch;
     options.deviceMemory = parseMemorySize(deviceMemory);
     if (!options.deviceMemory) {
-      getOperation().emitError("device-memory: '") << deviceMemory << "' is not a size";
+      getOperation().emitError("device-memory: '")
+          << deviceMemory << "' is not a size";
       return signalPassFailure();
     }
     if (!llvm::is_contained({"plan", "schedule", "memory"}, until)) {
       getOperation().emitError("until: no stage is named '")
-          << until << "'; expected normalize, layers, differentiate, plan, schedule or memory";
+          << until
+          << "'; expected normalize, layers, differentiate, plan, schedule or "
+             "memory";
       return signalPassFailure();
     }
     Compilation compilation(options, getContext());
@@ -68,21 +71,33 @@ struct PlanPrograms : harmony::impl::PlanProgramsPassBase<PlanPrograms> {
 };
 
 struct PipelineFlags : PassPipelineOptions<PipelineFlags> {
-  Option<std::string> until{*this, "until",
-                            llvm::cl::desc("last stage: normalize, layers, differentiate, plan, schedule or memory"),
-                            llvm::cl::init("memory")};
-  Option<std::string> optimizer{*this, "optimizer", llvm::cl::desc("adamw, adam or sgd"), llvm::cl::init("adamw")};
-  Option<bool> forward{*this, "forward", llvm::cl::desc("outputs alone"), llvm::cl::init(false)};
-  Option<int64_t> batch{*this, "batch", llvm::cl::desc("samples per optimizer step"), llvm::cl::init(0)};
-  Option<int64_t> microbatch{*this, "microbatch", llvm::cl::desc("samples per microbatch"), llvm::cl::init(0)};
-  Option<std::string> deviceMemory{*this, "device-memory", llvm::cl::desc("capacity"), llvm::cl::init("1GiB")};
+  Option<std::string> until{
+      *this, "until",
+      llvm::cl::desc("last stage: normalize, layers, differentiate, plan, "
+                     "schedule or memory"),
+      llvm::cl::init("memory")};
+  Option<std::string> optimizer{*this, "optimizer",
+                                llvm::cl::desc("adamw, adam or sgd"),
+                                llvm::cl::init("adamw")};
+  Option<bool> forward{*this, "forward", llvm::cl::desc("outputs alone"),
+                       llvm::cl::init(false)};
+  Option<int64_t> batch{*this, "batch",
+                        llvm::cl::desc("samples per optimizer step"),
+                        llvm::cl::init(0)};
+  Option<int64_t> microbatch{*this, "microbatch",
+                             llvm::cl::desc("samples per microbatch"),
+                             llvm::cl::init(0)};
+  Option<std::string> deviceMemory{*this, "device-memory",
+                                   llvm::cl::desc("capacity"),
+                                   llvm::cl::init("1GiB")};
 };
 
 } // namespace
 
 void harmony::registerHarmonyPipeline() {
   PassPipelineRegistration<PipelineFlags>(
-      "harmony-pipeline", "The compiler's stages from the onnx dialect on, up to one of them",
+      "harmony-pipeline",
+      "The compiler's stages from the onnx dialect on, up to one of them",
       [](OpPassManager &passes, const PipelineFlags &flags) {
         PipelineOptions options;
         options.optimizer = flags.optimizer;

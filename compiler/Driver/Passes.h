@@ -18,7 +18,8 @@ namespace harmony {
 #define GEN_PASS_REGISTRATION
 #include "compiler/Driver/Passes.h.inc"
 
-/// --harmony-pipeline of harmony-opt: all stages from the onnx dialect on, up to one.
+/// --harmony-pipeline of harmony-opt: all stages from the onnx dialect on, up
+/// to one.
 void registerHarmonyPipeline();
 
 } // namespace harmony

@@ -32,17 +32,22 @@ int64_t availableMemory() {
   return 0;
 }
 
-/// The plan counts host and device as two processors. The built-in machine's are the same cores: there
-/// an update on the device costs no more, and nothing waits for it, as long as it moves no more either.
-void preferDeviceUpdates(const planner::Problem &problem, const planner::Machine &machine,
-                         planner::SearchOptions search, planner::Planned &planned) {
+/// The plan counts host and device as two processors. The built-in machine's
+/// are the same cores: there an update on the device costs no more, and nothing
+/// waits for it, as long as it moves no more either.
+void preferDeviceUpdates(const planner::Problem &problem,
+                         const planner::Machine &machine,
+                         planner::SearchOptions search,
+                         planner::Planned &planned) {
   auto swapped = [](const planner::Plan &plan) {
     return plan.traffic[static_cast<int>(planner::Traffic::SwapIn)] +
            plan.traffic[static_cast<int>(planner::Traffic::SwapOut)];
   };
-  bool onHost = std::any_of(planned.plan.events.begin(), planned.plan.events.end(), [](const planner::Event &event) {
-    return event.kind == planner::EventKind::Update && event.onHost;
-  });
+  bool onHost = std::any_of(
+      planned.plan.events.begin(), planned.plan.events.end(),
+      [](const planner::Event &event) {
+        return event.kind == planner::EventKind::Update && event.onHost;
+      });
   if (!onHost)
     return;
   search.updatePlace = planner::UpdatePlace::Device;
@@ -63,22 +68,28 @@ planner::SearchOptions searchOptions(const CompilerOptions &options) {
   if (options.update == "deferred")
     search.update = planner::UpdateOrder::Deferred;
   if (options.recompute != "auto")
-    search.recompute = options.recompute == "all" ? planner::Recompute::All : planner::Recompute::None;
+    search.recompute = options.recompute == "all" ? planner::Recompute::All
+                                                  : planner::Recompute::None;
   if (options.residency == "none")
     search.residency = planner::Residency::None;
   if (options.optimizerOn != "auto")
-    search.updatePlace = options.optimizerOn == "host" ? planner::UpdatePlace::Host : planner::UpdatePlace::Device;
+    search.updatePlace = options.optimizerOn == "host"
+                             ? planner::UpdatePlace::Host
+                             : planner::UpdatePlace::Device;
   search.layersPerPack = options.pack;
   return search;
 }
 
 } // namespace
 
-planner::Machine harmony::loadMachine(const CompilerOptions &options, std::string &error) {
+planner::Machine harmony::loadMachine(const CompilerOptions &options,
+                                      std::string &error) {
   if (options.machine.empty()) {
-    // docs/Planner.md: one device in the host's memory. Arena and store lie in the same memory, and a
-    // copy between them runs at about a third of the memory's bandwidth.
-    planner::Machine machine = planner::Machine::uniform("host", 1, availableMemory() / 2, 8e9, 2e-6);
+    // docs/Planner.md: one device in the host's memory. Arena and store lie in
+    // the same memory, and a copy between them runs at about a third of the
+    // memory's bandwidth.
+    planner::Machine machine =
+        planner::Machine::uniform("host", 1, availableMemory() / 2, 8e9, 2e-6);
     machine.devices[0].flopsPerSecond = 60e9;
     machine.devices[0].bytesPerSecond = 15e9;
     return machine;
@@ -91,9 +102,12 @@ planner::Machine harmony::loadMachine(const CompilerOptions &options, std::strin
       error = options.machine + ": cannot be read";
       return {};
     }
-    planner::Machine machine = planner::machineFromJson(planner::parseJson(text.str(), options.machine), options.machine);
+    planner::Machine machine = planner::machineFromJson(
+        planner::parseJson(text.str(), options.machine), options.machine);
     if (machine.devices.size() != 1)
-      error = options.machine + ": has " + std::to_string(machine.devices.size()) + " devices, and 1 is supported";
+      error = options.machine + ": has " +
+              std::to_string(machine.devices.size()) +
+              " devices, and 1 is supported";
     return machine;
   } catch (const planner::Error &e) {
     error = e.what();
@@ -101,7 +115,9 @@ planner::Machine harmony::loadMachine(const CompilerOptions &options, std::strin
   }
 }
 
-PlanOutcome harmony::planProblem(planner::Problem &problem, planner::Machine machine, const CompilerOptions &options,
+PlanOutcome harmony::planProblem(planner::Problem &problem,
+                                 planner::Machine machine,
+                                 const CompilerOptions &options,
                                  int64_t trainingState) {
   PlanOutcome outcome;
   try {
@@ -112,12 +128,15 @@ PlanOutcome harmony::planProblem(planner::Problem &problem, planner::Machine mac
       // Pins are about the training step.
       search = {};
       search.microbatch = options.microbatch;
-      search.residency = options.residency == "none" ? planner::Residency::None : planner::Residency::Auto;
+      search.residency = options.residency == "none" ? planner::Residency::None
+                                                     : planner::Residency::Auto;
     }
     if (options.deviceMemory)
-      machine.devices[0].capacity = options.deviceMemory->share > 0
-                                        ? static_cast<int64_t>(options.deviceMemory->share * trainingState)
-                                        : options.deviceMemory->bytes;
+      machine.devices[0].capacity =
+          options.deviceMemory->share > 0
+              ? static_cast<int64_t>(options.deviceMemory->share *
+                                     trainingState)
+              : options.deviceMemory->bytes;
     if (options.hostMemory)
       machine.hostBytes = options.hostMemory->bytes;
     planner::Result result = planner::solve(problem, machine, search);
@@ -129,10 +148,12 @@ PlanOutcome harmony::planProblem(planner::Problem &problem, planner::Machine mac
     outcome.planned = std::move(std::get<planner::Planned>(result));
     if (options.machine.empty() && problem.training && !search.updatePlace)
       preferDeviceUpdates(problem, machine, search, outcome.planned);
-    std::vector<planner::Violation> violations = outcome.planned.plan.verify(problem, machine);
+    std::vector<planner::Violation> violations =
+        outcome.planned.plan.verify(problem, machine);
     if (!violations.empty()) {
       outcome.exitCode = kInternalError;
-      outcome.message = "the plan does not hold: " + violations.front().rule + ": " + violations.front().message;
+      outcome.message = "the plan does not hold: " + violations.front().rule +
+                        ": " + violations.front().message;
     }
     outcome.machine = std::move(machine);
   } catch (const planner::Error &e) {
@@ -142,12 +163,15 @@ PlanOutcome harmony::planProblem(planner::Problem &problem, planner::Machine mac
   return outcome;
 }
 
-std::string harmony::describePlanned(const planner::Planned &planned, const planner::Problem &problem,
+std::string harmony::describePlanned(const planner::Planned &planned,
+                                     const planner::Problem &problem,
                                      const planner::Machine &machine) {
   return planner::describe(planned, problem, machine);
 }
 
-std::string harmony::writePlan(const std::string &path, const planner::Planned &planned, const planner::Problem &problem,
+std::string harmony::writePlan(const std::string &path,
+                               const planner::Planned &planned,
+                               const planner::Problem &problem,
                                const std::string &numericsKey) {
   nlohmann::json json = planner::toJson(planned.plan);
   json["summary"] = planner::summaryJson(planned, problem);

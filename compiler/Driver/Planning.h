@@ -24,20 +24,26 @@ struct PlanOutcome {
   planner::Planned planned;
 };
 
-/// The machine of --machine, or the documented built-in one: one device, with what memory
-/// the system has available as capacity. On an error the message is set.
-planner::Machine loadMachine(const CompilerOptions &options, std::string &error);
+/// The machine of --machine, or the documented built-in one: one device, with
+/// what memory the system has available as capacity. On an error the message is
+/// set.
+planner::Machine loadMachine(const CompilerOptions &options,
+                             std::string &error);
 
-/// Links and checks `problem`, applies the flags and solves. `trainingState`: bytes that
-/// a percentage refers to.
-PlanOutcome planProblem(planner::Problem &problem, planner::Machine machine, const CompilerOptions &options,
-                        int64_t trainingState);
+/// Links and checks `problem`, applies the flags and solves. `trainingState`:
+/// bytes that a percentage refers to.
+PlanOutcome planProblem(planner::Problem &problem, planner::Machine machine,
+                        const CompilerOptions &options, int64_t trainingState);
 
 /// planner::describe.
-std::string describePlanned(const planner::Planned &planned, const planner::Problem &problem, const planner::Machine &machine);
+std::string describePlanned(const planner::Planned &planned,
+                            const planner::Problem &problem,
+                            const planner::Machine &machine);
 
-/// Plan and summary as one JSON document, written to a file; a message on failure.
-std::string writePlan(const std::string &path, const planner::Planned &planned, const planner::Problem &problem,
+/// Plan and summary as one JSON document, written to a file; a message on
+/// failure.
+std::string writePlan(const std::string &path, const planner::Planned &planned,
+                      const planner::Problem &problem,
                       const std::string &numericsKey);
 
 } // namespace harmony

@@ -12,7 +12,8 @@
 
 using namespace harmony;
 
-std::string harmony::writeWeightsFile(const std::string &path, const std::vector<WeightsEntry> &entries,
+std::string harmony::writeWeightsFile(const std::string &path,
+                                      const std::vector<WeightsEntry> &entries,
                                       const std::string &fingerprint) {
   std::vector<runtime::Array> arrays;
   for (const WeightsEntry &entry : entries) {
@@ -26,7 +27,8 @@ std::string harmony::writeWeightsFile(const std::string &path, const std::vector
     arrays.push_back(array);
   }
   try {
-    runtime::writeSafetensors(path, arrays, {{HM_FINGERPRINT_KEY, fingerprint}});
+    runtime::writeSafetensors(path, arrays,
+                              {{HM_FINGERPRINT_KEY, fingerprint}});
   } catch (const std::exception &error) {
     return error.what();
   }

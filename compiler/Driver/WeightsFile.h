@@ -25,8 +25,10 @@ struct WeightsEntry {
   int64_t bytes = 0;
 };
 
-/// Writes a safetensors file, complete or not at all. Returns a message on failure.
-std::string writeWeightsFile(const std::string &path, const std::vector<WeightsEntry> &entries,
+/// Writes a safetensors file, complete or not at all. Returns a message on
+/// failure.
+std::string writeWeightsFile(const std::string &path,
+                             const std::vector<WeightsEntry> &entries,
                              const std::string &fingerprint);
 
 } // namespace harmony

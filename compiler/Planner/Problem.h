@@ -169,10 +169,10 @@ struct Problem {
 };
 
 /// The yardstick for the least capacity: the maximum over the layers, at the
-/// smallest microbatch, of what one direction of one layer can have live at once
-/// (tensors, gradients, values in and out and their gradients, saved block,
-/// workspace) plus the scalars. Not a floor: a backward that does not read a
-/// tensor does without it.
+/// smallest microbatch, of what one direction of one layer can have live at
+/// once (tensors, gradients, values in and out and their gradients, saved
+/// block, workspace) plus the scalars. Not a floor: a backward that does not
+/// read a tensor does without it.
 int64_t lowerBound(const Problem &problem);
 
 /// The layer that attains lowerBound.

@@ -11,20 +11,24 @@ using namespace mlir;
 using namespace harmony::nn;
 
 /// A rank-0 constant repeated to `type`.
-static Value splat(OpBuilder &builder, Location loc, TypedAttr value, RankedTensorType type) {
+static Value splat(OpBuilder &builder, Location loc, TypedAttr value,
+                   RankedTensorType type) {
   auto scalar = RankedTensorType::get({}, type.getElementType());
-  Value constant = arith::ConstantOp::create(builder, loc, DenseElementsAttr::get(scalar, Attribute(value)));
+  Value constant = arith::ConstantOp::create(
+      builder, loc, DenseElementsAttr::get(scalar, Attribute(value)));
   if (type == scalar)
     return constant;
   return BroadcastOp::create(builder, loc, type, constant, ArrayRef<int64_t>());
 }
 
 Value Algebra::constant(double value, RankedTensorType type) {
-  return splat(builder, loc, builder.getFloatAttr(type.getElementType(), value), type);
+  return splat(builder, loc, builder.getFloatAttr(type.getElementType(), value),
+               type);
 }
 
 Value Algebra::integer(int64_t value, RankedTensorType type) {
-  return splat(builder, loc, builder.getIntegerAttr(type.getElementType(), value), type);
+  return splat(builder, loc,
+               builder.getIntegerAttr(type.getElementType(), value), type);
 }
 
 Value Algebra::compare(arith::CmpFPredicate predicate, Value lhs, Value rhs) {
@@ -39,17 +43,25 @@ Value Algebra::select(Value condition, Value ifTrue, Value ifFalse) {
   return arith::SelectOp::create(builder, loc, condition, ifTrue, ifFalse);
 }
 
-Value Algebra::broadcast(Value operand, ArrayRef<int64_t> axes, RankedTensorType type) {
-  return operand.getType() == type ? operand : Value(BroadcastOp::create(builder, loc, type, operand, axes));
+Value Algebra::broadcast(Value operand, ArrayRef<int64_t> axes,
+                         RankedTensorType type) {
+  return operand.getType() == type
+             ? operand
+             : Value(BroadcastOp::create(builder, loc, type, operand, axes));
 }
 
 Value Algebra::broadcastLeading(Value operand, RankedTensorType type) {
-  return broadcast(operand, llvm::to_vector(llvm::seq<int64_t>(0, typeOf(operand).getRank())), type);
+  return broadcast(
+      operand,
+      llvm::to_vector(llvm::seq<int64_t>(0, typeOf(operand).getRank())), type);
 }
 
 Value Algebra::broadcastTrailing(Value operand, RankedTensorType type) {
   int64_t rank = type.getRank();
-  return broadcast(operand, llvm::to_vector(llvm::seq<int64_t>(rank - typeOf(operand).getRank(), rank)), type);
+  return broadcast(operand,
+                   llvm::to_vector(llvm::seq<int64_t>(
+                       rank - typeOf(operand).getRank(), rank)),
+                   type);
 }
 
 Value Algebra::reduce(ReduceKind kind, Value operand, ArrayRef<int64_t> axes) {
@@ -61,11 +73,14 @@ Value Algebra::reduce(ReduceKind kind, Value operand, ArrayRef<int64_t> axes) {
 }
 
 Value Algebra::sum(Value operand, int64_t from, int64_t to) {
-  return reduce(ReduceKind::sum, operand, llvm::to_vector(llvm::seq<int64_t>(from, to)));
+  return reduce(ReduceKind::sum, operand,
+                llvm::to_vector(llvm::seq<int64_t>(from, to)));
 }
 
 Value Algebra::reshape(Value operand, RankedTensorType type) {
-  return operand.getType() == type ? operand : Value(ReshapeOp::create(builder, loc, type, operand));
+  return operand.getType() == type
+             ? operand
+             : Value(ReshapeOp::create(builder, loc, type, operand));
 }
 
 Value Algebra::transpose(Value operand, ArrayRef<int64_t> permutation) {
@@ -76,6 +91,7 @@ Value Algebra::transpose(Value operand, ArrayRef<int64_t> permutation) {
   return TransposeOp::create(builder, loc, *type, operand, permutation);
 }
 
-Value Algebra::slice(Value operand, ArrayRef<int64_t> starts, ArrayRef<int64_t> strides, RankedTensorType type) {
+Value Algebra::slice(Value operand, ArrayRef<int64_t> starts,
+                     ArrayRef<int64_t> strides, RankedTensorType type) {
   return SliceOp::create(builder, loc, type, operand, starts, strides);
 }

@@ -12,30 +12,32 @@
 
 namespace harmony::nn {
 
-/// What the adjoint of one op is built with: it writes algebra into the backward,
-/// and mediates all access to the forward.
+/// What the adjoint of one op is built with: it writes algebra into the
+/// backward, and mediates all access to the forward.
 class AdjointContext : public Algebra {
 public:
   using Algebra::Algebra;
   virtual ~AdjointContext() = default;
 
-  /// The cotangent of a result; null where nothing differentiable depends on it.
+  /// The cotangent of a result; null where nothing differentiable depends on
+  /// it.
   virtual mlir::Value cotangent(unsigned result) = 0;
 
-  /// Whether the cotangent of an operand is wanted: it is floating and depends on a
-  /// differentiable argument.
+  /// Whether the cotangent of an operand is wanted: it is floating and depends
+  /// on a differentiable argument.
   virtual bool isNeeded(unsigned operand) = 0;
 
-  /// The value in the backward of an operand or result of the op: what is asked for
-  /// here is what the backward reads (saved, an argument of both, or recomputed).
+  /// The value in the backward of an operand or result of the op: what is asked
+  /// for here is what the backward reads (saved, an argument of both, or
+  /// recomputed).
   virtual mlir::Value primal(mlir::Value forward) = 0;
 
   /// Adds to the cotangent of an operand. `value` has the operand's type.
   virtual void contribute(unsigned operand, mlir::Value value) = 0;
 
-  /// Marks `value` as one term of an adjoint's formula. The mutation test negates or
-  /// drops terms one by one; otherwise this is the identity. What is contributed is
-  /// a term without being marked.
+  /// Marks `value` as one term of an adjoint's formula. The mutation test
+  /// negates or drops terms one by one; otherwise this is the identity. What is
+  /// contributed is a term without being marked.
   virtual mlir::Value term(mlir::Value value) = 0;
 };
 

@@ -22,22 +22,26 @@ namespace harmony::nn {
 /// Whether `op` is defined by decompose().
 bool isComposite(mlir::Operation *op);
 
-/// Adds the primitives that compute the results of a composite, at the builder's
-/// insertion point and with the op's location, and returns one value per result,
-/// of the result's type. The op itself is left in place. Fails, without a
-/// diagnostic, for an op that is not a composite.
-mlir::FailureOr<llvm::SmallVector<mlir::Value>> decompose(mlir::Operation *op, mlir::OpBuilder &builder);
+/// Adds the primitives that compute the results of a composite, at the
+/// builder's insertion point and with the op's location, and returns one value
+/// per result, of the result's type. The op itself is left in place. Fails,
+/// without a diagnostic, for an op that is not a composite.
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+decompose(mlir::Operation *op, mlir::OpBuilder &builder);
 
-/// (operand - mean) * inverseDeviation: what layer_norm scales and shifts. `mean` and
-/// `inverseDeviation` have the leading axes of `operand`.
-mlir::Value normalize(Algebra &algebra, mlir::Value operand, mlir::Value mean, mlir::Value inverseDeviation);
+/// (operand - mean) * inverseDeviation: what layer_norm scales and shifts.
+/// `mean` and `inverseDeviation` have the leading axes of `operand`.
+mlir::Value normalize(Algebra &algebra, mlir::Value operand, mlir::Value mean,
+                      mlir::Value inverseDeviation);
 
-/// The first result of a layer_norm from the statistics it also returns: the same
-/// bits as the op itself. `shift` may be null.
-mlir::Value applyLayerNorm(Algebra &algebra, mlir::Value operand, mlir::Value scale, mlir::Value shift,
+/// The first result of a layer_norm from the statistics it also returns: the
+/// same bits as the op itself. `shift` may be null.
+mlir::Value applyLayerNorm(Algebra &algebra, mlir::Value operand,
+                           mlir::Value scale, mlir::Value shift,
                            mlir::Value mean, mlir::Value inverseDeviation);
 
-/// Constants of the tanh form of gelu: tanh(kGeluScale * (x + kGeluCubic * x^3)).
+/// Constants of the tanh form of gelu: tanh(kGeluScale * (x + kGeluCubic *
+/// x^3)).
 inline constexpr double kGeluScale = 0.79788456080286535588; ///< sqrt(2 / pi)
 inline constexpr double kGeluCubic = 0.044715;
 inline constexpr double kInverseSqrt2 = 0.70710678118654752440;

@@ -23,7 +23,8 @@ static int64_t countElements(ArrayRef<int64_t> shape) {
 
 int64_t HostTensor::size() const { return countElements(shape); }
 
-HostTensor::HostTensor(RankedTensorType type) : element(type.getElementType()), shape(type.getShape()) {
+HostTensor::HostTensor(RankedTensorType type)
+    : element(type.getElementType()), shape(type.getShape()) {
   if (isFloat())
     floats.resize(size());
   else
@@ -38,7 +39,8 @@ HostTensor harmony::nn::toHostTensor(DenseElementsAttr elements) {
   } else {
     bool isBool = tensor.element.isInteger(1);
     for (auto [index, value] : llvm::enumerate(elements.getValues<APInt>()))
-      tensor.integers[index] = isBool ? value.getZExtValue() : value.getSExtValue();
+      tensor.integers[index] =
+          isBool ? value.getZExtValue() : value.getSExtValue();
   }
   return tensor;
 }
@@ -53,11 +55,13 @@ SmallVector<int64_t> getStrides(ArrayRef<int64_t> shape) {
 }
 
 /// Calls `body` with every index of `shape`, in row-major order.
-template <typename Body> void forEachIndex(ArrayRef<int64_t> shape, Body body) {
+template <typename Body>
+void forEachIndex(ArrayRef<int64_t> shape, Body body) {
   SmallVector<int64_t> index(shape.size(), 0);
   for (int64_t count = countElements(shape), i = 0; i < count; ++i) {
     body(ArrayRef<int64_t>(index), i);
-    for (int64_t axis = static_cast<int64_t>(shape.size()) - 1; axis >= 0; --axis) {
+    for (int64_t axis = static_cast<int64_t>(shape.size()) - 1; axis >= 0;
+         --axis) {
       if (++index[axis] < shape[axis])
         break;
       index[axis] = 0;
@@ -69,15 +73,19 @@ class Evaluator {
 public:
   Evaluator(const EvaluateOptions &options) : options(options) {}
 
-  FailureOr<SmallVector<HostTensor>> call(func::FuncOp function, ArrayRef<HostTensor> inputs) {
+  FailureOr<SmallVector<HostTensor>> call(func::FuncOp function,
+                                          ArrayRef<HostTensor> inputs) {
     if (function.isExternal() || function.getNumArguments() != inputs.size())
-      return function.emitError() << "evaluated with " << inputs.size() << " inputs, expected a body and "
-                                  << function.getNumArguments();
-    for (auto [index, pair] : llvm::enumerate(llvm::zip(inputs, function.getArguments()))) {
+      return function.emitError()
+             << "evaluated with " << inputs.size()
+             << " inputs, expected a body and " << function.getNumArguments();
+    for (auto [index, pair] :
+         llvm::enumerate(llvm::zip(inputs, function.getArguments()))) {
       auto &[input, argument] = pair;
       if (input.getType() != staticType(argument))
-        return function.emitError() << "input " << index << " has type " << input.getType() << ", expected "
-                                    << staticType(argument);
+        return function.emitError()
+               << "input " << index << " has type " << input.getType()
+               << ", expected " << staticType(argument);
       values[argument] = input;
     }
     return run(function.getBody().front());
@@ -85,7 +93,8 @@ public:
 
 private:
   RankedTensorType staticType(Value value) {
-    return instantiate(cast<RankedTensorType>(value.getType()), options.samples);
+    return instantiate(cast<RankedTensorType>(value.getType()),
+                       options.samples);
   }
   const HostTensor &get(Value value) { return values.find(value)->second; }
   void copy(Value from, Value to) {
@@ -137,7 +146,8 @@ private:
 } // namespace
 
 LogicalResult Evaluator::evaluateElementwise(Operation *op) {
-  if (op->getNumResults() != 1 || !isa<RankedTensorType>(op->getResult(0).getType()))
+  if (op->getNumResults() != 1 ||
+      !isa<RankedTensorType>(op->getResult(0).getType()))
     return op->emitOpError("is not known to the evaluator");
   HostTensor result(staticType(op->getResult(0)));
   SmallVector<const HostTensor *, 3> operands;
@@ -191,7 +201,8 @@ LogicalResult Evaluator::evaluateSlice(SliceOp op) {
   forEachIndex(result.shape, [&](ArrayRef<int64_t> index, int64_t to) {
     int64_t from = 0;
     for (size_t axis = 0; axis < index.size(); ++axis)
-      from += (op.getStarts()[axis] + index[axis] * op.getStrides()[axis]) * strides[axis];
+      from += (op.getStarts()[axis] + index[axis] * op.getStrides()[axis]) *
+              strides[axis];
     copyElement(operand, from, result, to);
   });
   return set(op.getResult(), std::move(result));
@@ -206,7 +217,8 @@ LogicalResult Evaluator::evaluatePad(PadOp op) {
   forEachIndex(operand.shape, [&](ArrayRef<int64_t> index, int64_t from) {
     int64_t to = 0;
     for (size_t axis = 0; axis < index.size(); ++axis)
-      to += (op.getLow()[axis] + index[axis] * (op.getInterior()[axis] + 1)) * strides[axis];
+      to += (op.getLow()[axis] + index[axis] * (op.getInterior()[axis] + 1)) *
+            strides[axis];
     copyElement(operand, from, result, to);
   });
   return set(op.getResult(), std::move(result));
@@ -234,8 +246,10 @@ LogicalResult Evaluator::evaluateReduce(ReduceOp op) {
   HostTensor result(staticType(op.getResult()));
   ReduceKind kind = op.getKind();
   unsigned width = widthOf(operand.element);
-  SmallVector<int64_t> resultStrides = getStrides(result.shape), strides(operand.shape.size(), 0);
-  for (int64_t axis = 0, kept = 0; axis < static_cast<int64_t>(strides.size()); ++axis)
+  SmallVector<int64_t> resultStrides = getStrides(result.shape),
+                       strides(operand.shape.size(), 0);
+  for (int64_t axis = 0, kept = 0; axis < static_cast<int64_t>(strides.size());
+       ++axis)
     if (!llvm::is_contained(op.getAxes(), axis))
       strides[axis] = resultStrides[kept++];
   std::vector<bool> started(result.size());
@@ -248,7 +262,9 @@ LogicalResult Evaluator::evaluateReduce(ReduceOp op) {
       copyElement(operand, from, result, to);
     } else if (operand.isFloat()) {
       double x = result.floats[to], y = operand.floats[from];
-      result.floats[to] = kind == ReduceKind::sum ? x + y : kind == ReduceKind::max ? maximum(x, y) : minimum(x, y);
+      result.floats[to] = kind == ReduceKind::sum   ? x + y
+                          : kind == ReduceKind::max ? maximum(x, y)
+                                                    : minimum(x, y);
     } else {
       int64_t x = result.integers[to], y = operand.integers[from];
       result.integers[to] = kind == ReduceKind::sum   ? wrap(x + y, width)
@@ -262,19 +278,23 @@ LogicalResult Evaluator::evaluateReduce(ReduceOp op) {
 LogicalResult Evaluator::evaluateDot(DotGeneralOp op) {
   const HostTensor &lhs = get(op.getLhs()), &rhs = get(op.getRhs());
   HostTensor result(staticType(op.getResult()));
-  SmallVector<int64_t> lhsStrides = getStrides(lhs.shape), rhsStrides = getStrides(rhs.shape);
+  SmallVector<int64_t> lhsStrides = getStrides(lhs.shape),
+                       rhsStrides = getStrides(rhs.shape);
   // Strides of each result axis in both operands, then of each contracted axis.
   SmallVector<std::pair<int64_t, int64_t>> outer, inner;
   SmallVector<int64_t> innerShape;
   for (auto [left, right] : llvm::zip(op.getLhsBatch(), op.getRhsBatch()))
     outer.push_back({lhsStrides[left], rhsStrides[right]});
   for (int64_t axis = 0; axis < static_cast<int64_t>(lhs.shape.size()); ++axis)
-    if (!llvm::is_contained(op.getLhsBatch(), axis) && !llvm::is_contained(op.getLhsContract(), axis))
+    if (!llvm::is_contained(op.getLhsBatch(), axis) &&
+        !llvm::is_contained(op.getLhsContract(), axis))
       outer.push_back({lhsStrides[axis], 0});
   for (int64_t axis = 0; axis < static_cast<int64_t>(rhs.shape.size()); ++axis)
-    if (!llvm::is_contained(op.getRhsBatch(), axis) && !llvm::is_contained(op.getRhsContract(), axis))
+    if (!llvm::is_contained(op.getRhsBatch(), axis) &&
+        !llvm::is_contained(op.getRhsContract(), axis))
       outer.push_back({0, rhsStrides[axis]});
-  for (auto [left, right] : llvm::zip(op.getLhsContract(), op.getRhsContract())) {
+  for (auto [left, right] :
+       llvm::zip(op.getLhsContract(), op.getRhsContract())) {
     inner.push_back({lhsStrides[left], rhsStrides[right]});
     innerShape.push_back(lhs.shape[left]);
   }
@@ -305,13 +325,16 @@ LogicalResult Evaluator::evaluateDot(DotGeneralOp op) {
   return set(op.getResult(), std::move(result));
 }
 
-/// Calls `body` with the position of every gathered element in the table, in the
-/// indices and in the slices, in row-major order of the slices. Fails where an
-/// index is outside of the table.
+/// Calls `body` with the position of every gathered element in the table, in
+/// the indices and in the slices, in row-major order of the slices. Fails where
+/// an index is outside of the table.
 template <typename Body>
-static LogicalResult forEachGathered(Operation *op, ArrayRef<int64_t> tableShape, const HostTensor &indices,
-                                     ArrayRef<int64_t> sliceShape, int64_t axis, int64_t batchDims, Body body) {
-  SmallVector<int64_t> tableStrides = getStrides(tableShape), indexStrides = getStrides(indices.shape);
+static LogicalResult
+forEachGathered(Operation *op, ArrayRef<int64_t> tableShape,
+                const HostTensor &indices, ArrayRef<int64_t> sliceShape,
+                int64_t axis, int64_t batchDims, Body body) {
+  SmallVector<int64_t> tableStrides = getStrides(tableShape),
+                       indexStrides = getStrides(indices.shape);
   int64_t indexRank = static_cast<int64_t>(indices.shape.size()) - batchDims;
   bool inRange = true;
   forEachIndex(sliceShape, [&](ArrayRef<int64_t> index, int64_t slice) {
@@ -332,14 +355,19 @@ static LogicalResult forEachGathered(Operation *op, ArrayRef<int64_t> tableShape
       table += index[i - 1 + indexRank] * tableStrides[i];
     body(table, slice);
   });
-  return inRange ? success() : op->emitOpError("an index is outside of [0, ") << tableShape[axis] << ")";
+  return inRange ? success()
+                 : op->emitOpError("an index is outside of [0, ")
+                       << tableShape[axis] << ")";
 }
 
 LogicalResult Evaluator::evaluateGather(GatherOp op) {
   const HostTensor &operand = get(op.getOperand());
   HostTensor result(staticType(op.getResult()));
-  if (failed(forEachGathered(op, operand.shape, get(op.getIndices()), result.shape, op.getAxis(), op.getBatchDims(),
-                             [&](int64_t table, int64_t slice) { copyElement(operand, table, result, slice); })))
+  if (failed(forEachGathered(op, operand.shape, get(op.getIndices()),
+                             result.shape, op.getAxis(), op.getBatchDims(),
+                             [&](int64_t table, int64_t slice) {
+                               copyElement(operand, table, result, slice);
+                             })))
     return failure();
   return set(op.getResult(), std::move(result));
 }
@@ -351,9 +379,12 @@ LogicalResult Evaluator::evaluateScatterAdd(ScatterAddOp op) {
     if (result.isFloat())
       result.floats[table] += updates.floats[slice];
     else
-      result.integers[table] = wrap(result.integers[table] + updates.integers[slice], widthOf(result.element));
+      result.integers[table] =
+          wrap(result.integers[table] + updates.integers[slice],
+               widthOf(result.element));
   };
-  if (failed(forEachGathered(op, result.shape, get(op.getIndices()), updates.shape, op.getAxis(), op.getBatchDims(),
+  if (failed(forEachGathered(op, result.shape, get(op.getIndices()),
+                             updates.shape, op.getAxis(), op.getBatchDims(),
                              accumulate)))
     return failure();
   return set(op.getResult(), std::move(result));
@@ -361,7 +392,9 @@ LogicalResult Evaluator::evaluateScatterAdd(ScatterAddOp op) {
 
 LogicalResult Evaluator::evaluateIota(IotaOp op) {
   HostTensor result(staticType(op.getResult()));
-  forEachIndex(result.shape, [&](ArrayRef<int64_t> index, int64_t i) { result.integers[i] = index[op.getAxis()]; });
+  forEachIndex(result.shape, [&](ArrayRef<int64_t> index, int64_t i) {
+    result.integers[i] = index[op.getAxis()];
+  });
   return set(op.getResult(), std::move(result));
 }
 
@@ -388,7 +421,8 @@ LogicalResult Evaluator::evaluateComposite(Operation *op) {
 }
 
 LogicalResult Evaluator::evaluateCall(func::CallOp op) {
-  auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, op.getCalleeAttr());
+  auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+      op, op.getCalleeAttr());
   if (!callee)
     return op.emitOpError("calls an unknown function ") << op.getCallee();
   SmallVector<HostTensor> inputs;
@@ -407,17 +441,23 @@ LogicalResult Evaluator::evaluateGet(GetOp op) {
   auto found = options.variables.find(op.getVariable());
   if (found != options.variables.end()) {
     if (found->second.getType() != type)
-      return op.emitOpError("variable has type ") << found->second.getType() << ", expected " << type;
+      return op.emitOpError("variable has type ")
+             << found->second.getType() << ", expected " << type;
     values[op.getResult()] = found->second;
     return success();
   }
-  auto variable = SymbolTable::lookupNearestSymbolFrom<VariableOp>(op, op.getVariableAttr());
+  auto variable = SymbolTable::lookupNearestSymbolFrom<VariableOp>(
+      op, op.getVariableAttr());
   if (!variable)
     return op.emitOpError("no nn.variable is named ") << op.getVariable();
   Attribute initial = variable.getInitialAttr();
   if (initial && !isa<DenseElementsAttr>(initial))
-    return op.emitOpError("variable ") << op.getVariable() << " has no value here: its elements are not in the module";
-  return set(op.getResult(), initial ? toHostTensor(cast<DenseElementsAttr>(initial)) : HostTensor(type));
+    return op.emitOpError("variable ")
+           << op.getVariable()
+           << " has no value here: its elements are not in the module";
+  return set(op.getResult(),
+             initial ? toHostTensor(cast<DenseElementsAttr>(initial))
+                     : HostTensor(type));
 }
 
 LogicalResult Evaluator::evaluateLoss(LossOp op) {
@@ -427,7 +467,8 @@ LogicalResult Evaluator::evaluateLoss(LossOp op) {
   double denominator = op.getDenominator() ? get(op.getDenominator()).floats[0]
                        : op.getConstant()  ? count
                                            : count * options.samples;
-  options.losses->push_back(op.getScale().convertToDouble() * get(op.getNumerator()).floats[0] / denominator);
+  options.losses->push_back(op.getScale().convertToDouble() *
+                            get(op.getNumerator()).floats[0] / denominator);
   return success();
 }
 
@@ -456,7 +497,8 @@ LogicalResult Evaluator::evaluateOp(Operation *op) {
       .Case([&](GetOp get) { return evaluateGet(get); })
       .Case([&](LossOp loss) { return evaluateLoss(loss); })
       .Case([&](GroupOp group) -> LogicalResult {
-        for (auto [argument, operand] : llvm::zip(group.getBody().getArguments(), group.getOperands()))
+        for (auto [argument, operand] :
+             llvm::zip(group.getBody().getArguments(), group.getOperands()))
           copy(operand, argument);
         auto results = run(group.getBody().front());
         if (failed(results))
@@ -468,7 +510,8 @@ LogicalResult Evaluator::evaluateOp(Operation *op) {
       .Default([&](Operation *) { return evaluateElementwise(op); });
 }
 
-FailureOr<SmallVector<HostTensor>> harmony::nn::evaluate(func::FuncOp function, ArrayRef<HostTensor> inputs,
-                                                         const EvaluateOptions &options) {
+FailureOr<SmallVector<HostTensor>>
+harmony::nn::evaluate(func::FuncOp function, ArrayRef<HostTensor> inputs,
+                      const EvaluateOptions &options) {
   return Evaluator(options).call(function, inputs);
 }

@@ -21,9 +21,9 @@
 
 namespace harmony::nn {
 
-/// A tensor in host memory, row-major. Floating elements of any width are held as
-/// doubles; integers are sign-extended, except that i1 is 0 or 1. Exactly one of
-/// `floats` and `integers` is used.
+/// A tensor in host memory, row-major. Floating elements of any width are held
+/// as doubles; integers are sign-extended, except that i1 is 0 or 1. Exactly
+/// one of `floats` and `integers` is used.
 struct HostTensor {
   mlir::Type element;
   llvm::SmallVector<int64_t> shape;
@@ -35,7 +35,9 @@ struct HostTensor {
   explicit HostTensor(mlir::RankedTensorType type);
   bool isFloat() const { return mlir::isa<mlir::FloatType>(element); }
   int64_t size() const;
-  mlir::RankedTensorType getType() const { return mlir::RankedTensorType::get(shape, element); }
+  mlir::RankedTensorType getType() const {
+    return mlir::RankedTensorType::get(shape, element);
+  }
 };
 
 /// A tensor from a constant's elements.
@@ -44,22 +46,24 @@ HostTensor toHostTensor(mlir::DenseElementsAttr elements);
 struct EvaluateOptions {
   /// u, what the batch extents of types are multiples of.
   int64_t samples = 1;
-  /// Round f32 results to float after each op. Otherwise f32 is computed as real
-  /// numbers are: in double, f32 constants as they are.
+  /// Round f32 results to float after each op. Otherwise f32 is computed as
+  /// real numbers are: in double, f32 constants as they are.
   bool roundToFloat = false;
-  /// Values of variables that nn.get reads; others have their initial value, which
-  /// must be elements or absent (zero).
+  /// Values of variables that nn.get reads; others have their initial value,
+  /// which must be elements or absent (zero).
   llvm::StringMap<HostTensor> variables;
-  /// Receives scale * numerator / denominator of each nn.loss, in order, where not
-  /// null. A denominator that is absent is count * samples, or count where constant.
+  /// Receives scale * numerator / denominator of each nn.loss, in order, where
+  /// not null. A denominator that is absent is count * samples, or count where
+  /// constant.
   llvm::SmallVectorImpl<double> *losses = nullptr;
 };
 
-/// The results of `function` for `inputs`, whose types must be the arguments' for
-/// `options.samples`. Calls are followed. Ops that the interpreter does not know and
-/// inputs that do not fit are reported at the op.
-mlir::FailureOr<llvm::SmallVector<HostTensor>> evaluate(mlir::func::FuncOp function, llvm::ArrayRef<HostTensor> inputs,
-                                                        const EvaluateOptions &options = {});
+/// The results of `function` for `inputs`, whose types must be the arguments'
+/// for `options.samples`. Calls are followed. Ops that the interpreter does not
+/// know and inputs that do not fit are reported at the op.
+mlir::FailureOr<llvm::SmallVector<HostTensor>>
+evaluate(mlir::func::FuncOp function, llvm::ArrayRef<HostTensor> inputs,
+         const EvaluateOptions &options = {});
 
 } // namespace harmony::nn
 

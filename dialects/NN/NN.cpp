@@ -39,37 +39,51 @@ void NNDialect::initialize() {
 // Types
 //===----------------------------------------------------------------------===//
 
-LogicalResult BatchAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
-                                        function_ref<InFlightDiagnostic()> emitError) const {
+LogicalResult
+BatchAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
+                          function_ref<InFlightDiagnostic()> emitError) const {
   if (getAxis() < 0 || getAxis() >= static_cast<int64_t>(shape.size()))
-    return emitError() << "batch axis " << getAxis() << " is not an axis of a tensor of rank " << shape.size();
+    return emitError() << "batch axis " << getAxis()
+                       << " is not an axis of a tensor of rank "
+                       << shape.size();
   if (getFactor() < 1)
-    return emitError() << "batch factor is " << getFactor() << ", expected at least 1";
+    return emitError() << "batch factor is " << getFactor()
+                       << ", expected at least 1";
   for (auto [axis, extent] : llvm::enumerate(shape))
-    if (ShapedType::isDynamic(extent) != (static_cast<int64_t>(axis) == getAxis()))
-      return emitError() << "axis " << axis << " must be " << (ShapedType::isDynamic(extent) ? "static" : "dynamic")
-                         << ": only the batch axis " << getAxis() << " is dynamic";
+    if (ShapedType::isDynamic(extent) !=
+        (static_cast<int64_t>(axis) == getAxis()))
+      return emitError() << "axis " << axis << " must be "
+                         << (ShapedType::isDynamic(extent) ? "static"
+                                                           : "dynamic")
+                         << ": only the batch axis " << getAxis()
+                         << " is dynamic";
   return success();
 }
 
 BatchAttr harmony::nn::getBatch(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor ? dyn_cast_or_null<BatchAttr>(tensor.getEncoding()) : BatchAttr();
+  return tensor ? dyn_cast_or_null<BatchAttr>(tensor.getEncoding())
+                : BatchAttr();
 }
 
-RankedTensorType harmony::nn::getBatchType(ArrayRef<int64_t> shape, Type element, int64_t axis, int64_t factor) {
+RankedTensorType harmony::nn::getBatchType(ArrayRef<int64_t> shape,
+                                           Type element, int64_t axis,
+                                           int64_t factor) {
   if (axis < 0)
     return RankedTensorType::get(shape, element);
   SmallVector<int64_t> extents(shape);
   extents[axis] = ShapedType::kDynamic;
-  return RankedTensorType::get(extents, element, BatchAttr::get(element.getContext(), axis, factor));
+  return RankedTensorType::get(
+      extents, element, BatchAttr::get(element.getContext(), axis, factor));
 }
 
-RankedTensorType harmony::nn::withElementType(RankedTensorType type, Type element) {
+RankedTensorType harmony::nn::withElementType(RankedTensorType type,
+                                              Type element) {
   return RankedTensorType::get(type.getShape(), element, type.getEncoding());
 }
 
-RankedTensorType harmony::nn::instantiate(RankedTensorType type, int64_t samples) {
+RankedTensorType harmony::nn::instantiate(RankedTensorType type,
+                                          int64_t samples) {
   SmallVector<int64_t> shape(type.getShape());
   if (BatchAttr batch = getBatch(type))
     shape[batch.getAxis()] = batch.getFactor() * samples;
@@ -80,7 +94,9 @@ namespace {
 /// An extent, 0 + factor for the batch axis: equal extents compare equal.
 struct Extent {
   int64_t size, factor;
-  bool operator==(const Extent &other) const { return size == other.size && factor == other.factor; }
+  bool operator==(const Extent &other) const {
+    return size == other.size && factor == other.factor;
+  }
 };
 
 Extent getExtent(RankedTensorType type, int64_t axis) {
@@ -109,7 +125,8 @@ FailureOr<RankedTensorType> buildType(ArrayRef<Extent> extents, Type element) {
 bool isPermutation(ArrayRef<int64_t> permutation) {
   llvm::SmallBitVector seen(permutation.size());
   for (int64_t axis : permutation) {
-    if (axis < 0 || axis >= static_cast<int64_t>(permutation.size()) || seen.test(axis))
+    if (axis < 0 || axis >= static_cast<int64_t>(permutation.size()) ||
+        seen.test(axis))
       return false;
     seen.set(axis);
   }
@@ -128,8 +145,11 @@ bool areAxes(ArrayRef<int64_t> axes, int64_t rank) {
 }
 } // namespace
 
-FailureOr<RankedTensorType> harmony::nn::inferTranspose(RankedTensorType operand, ArrayRef<int64_t> permutation) {
-  if (static_cast<int64_t>(permutation.size()) != operand.getRank() || !isPermutation(permutation))
+FailureOr<RankedTensorType>
+harmony::nn::inferTranspose(RankedTensorType operand,
+                            ArrayRef<int64_t> permutation) {
+  if (static_cast<int64_t>(permutation.size()) != operand.getRank() ||
+      !isPermutation(permutation))
     return failure();
   SmallVector<Extent> extents;
   for (int64_t axis : permutation)
@@ -137,7 +157,8 @@ FailureOr<RankedTensorType> harmony::nn::inferTranspose(RankedTensorType operand
   return buildType(extents, operand.getElementType());
 }
 
-FailureOr<RankedTensorType> harmony::nn::inferReduce(RankedTensorType operand, ArrayRef<int64_t> axes) {
+FailureOr<RankedTensorType> harmony::nn::inferReduce(RankedTensorType operand,
+                                                     ArrayRef<int64_t> axes) {
   if (!areAxes(axes, operand.getRank()))
     return failure();
   SmallVector<Extent> extents;
@@ -147,13 +168,16 @@ FailureOr<RankedTensorType> harmony::nn::inferReduce(RankedTensorType operand, A
   return buildType(extents, operand.getElementType());
 }
 
-FailureOr<RankedTensorType> harmony::nn::inferDotGeneral(RankedTensorType lhs, RankedTensorType rhs,
-                                                         ArrayRef<int64_t> lhsBatch, ArrayRef<int64_t> rhsBatch,
-                                                         ArrayRef<int64_t> lhsContract,
-                                                         ArrayRef<int64_t> rhsContract) {
-  auto lhsUsed = llvm::to_vector(llvm::concat<const int64_t>(lhsBatch, lhsContract));
-  auto rhsUsed = llvm::to_vector(llvm::concat<const int64_t>(rhsBatch, rhsContract));
-  if (lhsBatch.size() != rhsBatch.size() || lhsContract.size() != rhsContract.size() ||
+FailureOr<RankedTensorType> harmony::nn::inferDotGeneral(
+    RankedTensorType lhs, RankedTensorType rhs, ArrayRef<int64_t> lhsBatch,
+    ArrayRef<int64_t> rhsBatch, ArrayRef<int64_t> lhsContract,
+    ArrayRef<int64_t> rhsContract) {
+  auto lhsUsed =
+      llvm::to_vector(llvm::concat<const int64_t>(lhsBatch, lhsContract));
+  auto rhsUsed =
+      llvm::to_vector(llvm::concat<const int64_t>(rhsBatch, rhsContract));
+  if (lhsBatch.size() != rhsBatch.size() ||
+      lhsContract.size() != rhsContract.size() ||
       !areAxes(lhsUsed, lhs.getRank()) || !areAxes(rhsUsed, rhs.getRank()) ||
       lhs.getElementType() != rhs.getElementType())
     return failure();
@@ -172,10 +196,12 @@ FailureOr<RankedTensorType> harmony::nn::inferDotGeneral(RankedTensorType lhs, R
   return buildType(extents, lhs.getElementType());
 }
 
-FailureOr<RankedTensorType> harmony::nn::inferGather(RankedTensorType operand, RankedTensorType indices, int64_t axis,
+FailureOr<RankedTensorType> harmony::nn::inferGather(RankedTensorType operand,
+                                                     RankedTensorType indices,
+                                                     int64_t axis,
                                                      int64_t batchDims) {
-  if (batchDims < 0 || batchDims > indices.getRank() || axis < batchDims || axis >= operand.getRank() ||
-      getExtent(operand, axis).factor)
+  if (batchDims < 0 || batchDims > indices.getRank() || axis < batchDims ||
+      axis >= operand.getRank() || getExtent(operand, axis).factor)
     return failure();
   SmallVector<Extent> extents;
   for (int64_t i = 0; i < batchDims; ++i) {
@@ -192,7 +218,8 @@ FailureOr<RankedTensorType> harmony::nn::inferGather(RankedTensorType operand, R
   return buildType(extents, operand.getElementType());
 }
 
-FailureOr<RankedTensorType> harmony::nn::inferConcat(TypeRange operands, int64_t axis) {
+FailureOr<RankedTensorType> harmony::nn::inferConcat(TypeRange operands,
+                                                     int64_t axis) {
   if (operands.empty())
     return failure();
   auto first = cast<RankedTensorType>(operands.front());
@@ -202,7 +229,8 @@ FailureOr<RankedTensorType> harmony::nn::inferConcat(TypeRange operands, int64_t
   shape[axis] = 0;
   for (Type type : operands) {
     auto operand = cast<RankedTensorType>(type);
-    if (operand.getRank() != first.getRank() || operand.getElementType() != first.getElementType() ||
+    if (operand.getRank() != first.getRank() ||
+        operand.getElementType() != first.getElementType() ||
         operand.getEncoding() != first.getEncoding())
       return failure();
     for (int64_t i = 0; i < first.getRank(); ++i)
@@ -210,7 +238,8 @@ FailureOr<RankedTensorType> harmony::nn::inferConcat(TypeRange operands, int64_t
         return failure();
     shape[axis] += operand.getDimSize(axis);
   }
-  return RankedTensorType::get(shape, first.getElementType(), first.getEncoding());
+  return RankedTensorType::get(shape, first.getElementType(),
+                               first.getEncoding());
 }
 
 //===----------------------------------------------------------------------===//
@@ -218,59 +247,76 @@ FailureOr<RankedTensorType> harmony::nn::inferConcat(TypeRange operands, int64_t
 //===----------------------------------------------------------------------===//
 
 /// Reports an inferred type that differs from the declared one.
-static LogicalResult expectType(Operation *op, FailureOr<RankedTensorType> inferred, Type declared) {
+static LogicalResult
+expectType(Operation *op, FailureOr<RankedTensorType> inferred, Type declared) {
   if (failed(inferred))
     return op->emitOpError("operands and attributes do not fit");
   if (*inferred != declared)
-    return op->emitOpError("result type is ") << declared << ", expected " << *inferred;
+    return op->emitOpError("result type is ")
+           << declared << ", expected " << *inferred;
   return success();
 }
 
-static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 LogicalResult VariableOp::verify() {
   auto type = cast<RankedTensorType>(getType());
   if (!type.hasStaticShape())
     return emitOpError("type ") << type << " must be static";
-  if (auto elements = dyn_cast_or_null<ElementsAttr>(getInitialAttr()); elements && elements.getShapedType() != type)
-    return emitOpError("initial value has type ") << elements.getShapedType() << ", expected " << type;
+  if (auto elements = dyn_cast_or_null<ElementsAttr>(getInitialAttr());
+      elements && elements.getShapedType() != type)
+    return emitOpError("initial value has type ")
+           << elements.getShapedType() << ", expected " << type;
   if (auto file = dyn_cast_or_null<FileAttr>(getInitialAttr())) {
-    unsigned bits = type.getElementType().isInteger(1) ? 8 : type.getElementTypeBitWidth();
+    unsigned bits =
+        type.getElementType().isInteger(1) ? 8 : type.getElementTypeBitWidth();
     int64_t bytes = type.getNumElements() * (bits / 8);
     if (file.getLength() != bytes)
-      return emitOpError("initial value has ") << file.getLength() << " bytes, expected " << bytes;
+      return emitOpError("initial value has ")
+             << file.getLength() << " bytes, expected " << bytes;
   }
   return success();
 }
 
 LogicalResult GetOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  auto variable = symbols.lookupNearestSymbolFrom<VariableOp>(*this, getVariableAttr());
+  auto variable =
+      symbols.lookupNearestSymbolFrom<VariableOp>(*this, getVariableAttr());
   if (!variable)
     return emitOpError("no nn.variable is named ") << getVariableAttr();
   if (variable.getType() != getResult().getType()) {
-    auto error = emitOpError("type is ") << getResult().getType() << ", expected " << variable.getType();
+    auto error = emitOpError("type is ") << getResult().getType()
+                                         << ", expected " << variable.getType();
     error.attachNote(variable.getLoc()) << "the variable is declared here";
     return error;
   }
   return success();
 }
 
-/// Checks that `function` exists and maps the types of `inputs` to those of `outputs`.
-static LogicalResult verifyMapping(Operation *op, SymbolTableCollection &symbols, FlatSymbolRefAttr function,
-                                   ArrayRef<Type> inputs, ArrayRef<Type> outputs) {
-  auto callee = dyn_cast_or_null<FunctionOpInterface>(symbols.lookupNearestSymbolFrom(op, function));
+/// Checks that `function` exists and maps the types of `inputs` to those of
+/// `outputs`.
+static LogicalResult verifyMapping(Operation *op,
+                                   SymbolTableCollection &symbols,
+                                   FlatSymbolRefAttr function,
+                                   ArrayRef<Type> inputs,
+                                   ArrayRef<Type> outputs) {
+  auto callee = dyn_cast_or_null<FunctionOpInterface>(
+      symbols.lookupNearestSymbolFrom(op, function));
   if (!callee)
     return op->emitOpError("no function is named ") << function;
   if (callee.getArgumentTypes() == inputs && callee.getResultTypes() == outputs)
     return success();
-  auto error = op->emitOpError("function ") << function << " must have type "
-                                            << FunctionType::get(op->getContext(), inputs, outputs);
+  auto error = op->emitOpError("function ")
+               << function << " must have type "
+               << FunctionType::get(op->getContext(), inputs, outputs);
   error.attachNote(callee.getLoc()) << "it is declared here";
   return error;
 }
 
 /// Appends the types of variables; fails where one does not exist.
-static LogicalResult appendTypes(Operation *op, SymbolTableCollection &symbols, ArrayAttr names,
+static LogicalResult appendTypes(Operation *op, SymbolTableCollection &symbols,
+                                 ArrayAttr names,
                                  SmallVectorImpl<Type> &types) {
   for (auto name : names.getAsRange<FlatSymbolRefAttr>()) {
     auto variable = symbols.lookupNearestSymbolFrom<VariableOp>(op, name);
@@ -284,7 +330,8 @@ static LogicalResult appendTypes(Operation *op, SymbolTableCollection &symbols, 
 LogicalResult OptimizeOp::verifySymbolUses(SymbolTableCollection &symbols) {
   SmallVector<Type> inputs, outputs;
   Builder builder(getContext());
-  if (failed(appendTypes(*this, symbols, builder.getArrayAttr({getParameterAttr()}), inputs)))
+  if (failed(appendTypes(*this, symbols,
+                         builder.getArrayAttr({getParameterAttr()}), inputs)))
     return failure();
   inputs.push_back(inputs.front());
   outputs.push_back(inputs.front());
@@ -305,10 +352,14 @@ LogicalResult StepScalarsOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 
 LogicalResult LossOp::verify() {
-  if (typeOf(getNumerator()).getRank() != 0 || !typeOf(getNumerator()).getElementType().isFloat())
-    return emitOpError("numerator must be a floating scalar, not ") << getNumerator().getType();
-  if (getDenominator() && getDenominator().getType() != getNumerator().getType())
-    return emitOpError("denominator must have the numerator's type, not ") << getDenominator().getType();
+  if (typeOf(getNumerator()).getRank() != 0 ||
+      !typeOf(getNumerator()).getElementType().isFloat())
+    return emitOpError("numerator must be a floating scalar, not ")
+           << getNumerator().getType();
+  if (getDenominator() &&
+      getDenominator().getType() != getNumerator().getType())
+    return emitOpError("denominator must have the numerator's type, not ")
+           << getDenominator().getType();
   return success();
 }
 
@@ -316,15 +367,19 @@ LogicalResult BroadcastOp::verify() {
   RankedTensorType from = typeOf(getOperand()), to = typeOf(getResult());
   ArrayRef<int64_t> axes = getAxes();
   if (static_cast<int64_t>(axes.size()) != from.getRank())
-    return emitOpError("has ") << axes.size() << " axes, expected " << from.getRank();
+    return emitOpError("has ")
+           << axes.size() << " axes, expected " << from.getRank();
   if (from.getElementType() != to.getElementType())
     return emitOpError("changes the element type");
   for (auto [index, axis] : llvm::enumerate(axes)) {
     if (axis < 0 || axis >= to.getRank() || (index && axes[index - 1] >= axis))
-      return emitOpError("axes must increase and lie in [0, ") << to.getRank() << ")";
+      return emitOpError("axes must increase and lie in [0, ")
+             << to.getRank() << ")";
     Extent source = getExtent(from, index);
     if (!(source == getExtent(to, axis)) && !(source == Extent{1, 0}))
-      return emitOpError("axis ") << index << " is neither 1 nor the extent of axis " << axis << " of the result";
+      return emitOpError("axis ")
+             << index << " is neither 1 nor the extent of axis " << axis
+             << " of the result";
   }
   return success();
 }
@@ -333,7 +388,8 @@ LogicalResult ReshapeOp::verify() {
   RankedTensorType from = typeOf(getOperand()), to = typeOf(getResult());
   if (from.getElementType() != to.getElementType())
     return emitOpError("changes the element type");
-  // Elements before and after the batch axis must agree: samples stay whole and in order.
+  // Elements before and after the batch axis must agree: samples stay whole and
+  // in order.
   auto count = [](RankedTensorType type) {
     BatchAttr batch = getBatch(type);
     int64_t before = 1, after = 1, factor = 0;
@@ -341,26 +397,33 @@ LogicalResult ReshapeOp::verify() {
       if (batch && batch.getAxis() == axis)
         factor = batch.getFactor();
       else
-        (batch && axis < batch.getAxis() ? before : after) *= type.getDimSize(axis);
+        (batch && axis < batch.getAxis() ? before : after) *=
+            type.getDimSize(axis);
     }
     return std::tuple(before, factor ? factor * after : after, factor != 0);
   };
   if (count(from) != count(to))
-    return emitOpError("does not keep the elements of each sample: ") << from << " and " << to;
+    return emitOpError("does not keep the elements of each sample: ")
+           << from << " and " << to;
   return success();
 }
 
 LogicalResult TransposeOp::verify() {
-  return expectType(*this, inferTranspose(typeOf(getOperand()), getPermutation()), getResult().getType());
+  return expectType(*this,
+                    inferTranspose(typeOf(getOperand()), getPermutation()),
+                    getResult().getType());
 }
 
 LogicalResult SliceOp::verify() {
   RankedTensorType from = typeOf(getOperand()), to = typeOf(getResult());
   int64_t rank = from.getRank();
-  if (to.getRank() != rank || static_cast<int64_t>(getStarts().size()) != rank ||
-      static_cast<int64_t>(getStrides().size()) != rank || from.getEncoding() != to.getEncoding() ||
+  if (to.getRank() != rank ||
+      static_cast<int64_t>(getStarts().size()) != rank ||
+      static_cast<int64_t>(getStrides().size()) != rank ||
+      from.getEncoding() != to.getEncoding() ||
       from.getElementType() != to.getElementType())
-    return emitOpError("needs one start and stride per axis, and the operand's rank, batch and element type");
+    return emitOpError("needs one start and stride per axis, and the operand's "
+                       "rank, batch and element type");
   for (int64_t axis = 0; axis < rank; ++axis) {
     int64_t start = getStarts()[axis], stride = getStrides()[axis];
     if (getExtent(from, axis).factor) {
@@ -369,9 +432,11 @@ LogicalResult SliceOp::verify() {
       continue;
     }
     int64_t extent = to.getDimSize(axis), last = start + (extent - 1) * stride;
-    if (stride == 0 || (extent > 0 && (start < 0 || start >= from.getDimSize(axis) || last < 0 ||
-                                       last >= from.getDimSize(axis))))
-      return emitOpError("leaves axis ") << axis << " of extent " << from.getDimSize(axis);
+    if (stride == 0 ||
+        (extent > 0 && (start < 0 || start >= from.getDimSize(axis) ||
+                        last < 0 || last >= from.getDimSize(axis))))
+      return emitOpError("leaves axis ")
+             << axis << " of extent " << from.getDimSize(axis);
   }
   return success();
 }
@@ -380,10 +445,13 @@ LogicalResult PadOp::verify() {
   RankedTensorType from = typeOf(getOperand()), to = typeOf(getResult());
   int64_t rank = from.getRank();
   if (to.getRank() != rank || static_cast<int64_t>(getLow().size()) != rank ||
-      static_cast<int64_t>(getInterior().size()) != rank || from.getEncoding() != to.getEncoding() ||
+      static_cast<int64_t>(getInterior().size()) != rank ||
+      from.getEncoding() != to.getEncoding() ||
       from.getElementType() != to.getElementType())
-    return emitOpError("needs one `low` and `interior` per axis, and the operand's rank, batch and element type");
-  if (typeOf(getFill()).getRank() != 0 || typeOf(getFill()).getElementType() != from.getElementType())
+    return emitOpError("needs one `low` and `interior` per axis, and the "
+                       "operand's rank, batch and element type");
+  if (typeOf(getFill()).getRank() != 0 ||
+      typeOf(getFill()).getElementType() != from.getElementType())
     return emitOpError("fill must be a scalar of the operand's element type");
   for (int64_t axis = 0; axis < rank; ++axis) {
     int64_t low = getLow()[axis], interior = getInterior()[axis];
@@ -393,23 +461,28 @@ LogicalResult PadOp::verify() {
       continue;
     }
     int64_t extent = from.getDimSize(axis);
-    if (low < 0 || interior < 0 || low + extent + std::max<int64_t>(extent - 1, 0) * interior > to.getDimSize(axis))
+    if (low < 0 || interior < 0 ||
+        low + extent + std::max<int64_t>(extent - 1, 0) * interior >
+            to.getDimSize(axis))
       return emitOpError("does not fit into axis ") << axis << " of the result";
   }
   return success();
 }
 
 LogicalResult ConcatOp::verify() {
-  return expectType(*this, inferConcat(getOperandTypes(), getAxis()), getResult().getType());
+  return expectType(*this, inferConcat(getOperandTypes(), getAxis()),
+                    getResult().getType());
 }
 
 LogicalResult ReduceOp::verify() {
-  return expectType(*this, inferReduce(typeOf(getOperand()), getAxes()), getResult().getType());
+  return expectType(*this, inferReduce(typeOf(getOperand()), getAxes()),
+                    getResult().getType());
 }
 
 LogicalResult DotGeneralOp::verify() {
   return expectType(*this,
-                    inferDotGeneral(typeOf(getLhs()), typeOf(getRhs()), getLhsBatch(), getRhsBatch(),
+                    inferDotGeneral(typeOf(getLhs()), typeOf(getRhs()),
+                                    getLhsBatch(), getRhsBatch(),
                                     getLhsContract(), getRhsContract()),
                     getResult().getType());
 }
@@ -417,18 +490,23 @@ LogicalResult DotGeneralOp::verify() {
 LogicalResult GatherOp::verify() {
   if (!isa<IntegerType>(typeOf(getIndices()).getElementType()))
     return emitOpError("indices must be integers");
-  return expectType(*this, inferGather(typeOf(getOperand()), typeOf(getIndices()), getAxis(), getBatchDims()),
+  return expectType(*this,
+                    inferGather(typeOf(getOperand()), typeOf(getIndices()),
+                                getAxis(), getBatchDims()),
                     getResult().getType());
 }
 
 LogicalResult ScatterAddOp::verify() {
   if (!isa<IntegerType>(typeOf(getIndices()).getElementType()))
     return emitOpError("indices must be integers");
-  // Scattering sums over the microbatch when the result lacks the batch that indices have.
+  // Scattering sums over the microbatch when the result lacks the batch that
+  // indices have.
   RankedTensorType result = typeOf(getResult());
-  auto inferred = inferGather(result, typeOf(getIndices()), getAxis(), getBatchDims());
+  auto inferred =
+      inferGather(result, typeOf(getIndices()), getAxis(), getBatchDims());
   if (failed(inferred) || *inferred != getUpdates().getType())
-    return emitOpError("updates of type ") << getUpdates().getType() << " do not fit into " << result;
+    return emitOpError("updates of type ")
+           << getUpdates().getType() << " do not fit into " << result;
   return success();
 }
 
@@ -438,13 +516,16 @@ LogicalResult IotaOp::verify() {
     return emitOpError("element type must be an integer");
   int64_t axis = getAxis();
   if (axis < 0 || axis >= type.getRank() || getExtent(type, axis).factor)
-    return emitOpError("axis ") << axis << " must be a static axis of the result";
+    return emitOpError("axis ")
+           << axis << " must be a static axis of the result";
   return success();
 }
 
 static LogicalResult verifyRows(Operation *op, RankedTensorType type) {
   if (type.getRank() == 0 || getExtent(type, type.getRank() - 1).factor)
-    return op->emitOpError("needs a last axis that does not carry the batch, not ") << type;
+    return op->emitOpError(
+               "needs a last axis that does not carry the batch, not ")
+           << type;
   return success();
 }
 
@@ -459,13 +540,20 @@ LogicalResult LayerNormOp::verify() {
   int64_t axis = getAxis(), rank = type.getRank();
   BatchAttr batch = getBatch(type);
   if (axis < 0 || axis >= rank || (batch && batch.getAxis() >= axis))
-    return emitOpError("axis is ") << axis << ": it must lie in [0, " << rank << "), behind the batch axis";
-  auto normalized = RankedTensorType::get(type.getShape().drop_front(axis), type.getElementType());
-  if (getScale().getType() != normalized || (getShift() && getShift().getType() != normalized))
+    return emitOpError("axis is ") << axis << ": it must lie in [0, " << rank
+                                   << "), behind the batch axis";
+  auto normalized = RankedTensorType::get(type.getShape().drop_front(axis),
+                                          type.getElementType());
+  if (getScale().getType() != normalized ||
+      (getShift() && getShift().getType() != normalized))
     return emitOpError("scale and shift must have type ") << normalized;
-  auto leading = RankedTensorType::get(type.getShape().take_front(axis), type.getElementType(), type.getEncoding());
-  if (getResult().getType() != type || getMean().getType() != leading || getInverseDeviation().getType() != leading)
-    return emitOpError("results must have types ") << type << ", " << leading << " and " << leading;
+  auto leading =
+      RankedTensorType::get(type.getShape().take_front(axis),
+                            type.getElementType(), type.getEncoding());
+  if (getResult().getType() != type || getMean().getType() != leading ||
+      getInverseDeviation().getType() != leading)
+    return emitOpError("results must have types ")
+           << type << ", " << leading << " and " << leading;
   return success();
 }
 
@@ -481,8 +569,10 @@ LogicalResult CrossEntropyOp::verify() {
     return failure();
   auto rows = inferReduce(logits, logits.getRank() - 1);
   RankedTensorType labels = typeOf(getLabels());
-  if (!isa<IntegerType>(labels.getElementType()) || withElementType(*rows, labels.getElementType()) != labels)
-    return emitOpError("labels of type ") << labels << " do not fit the rows of " << logits;
+  if (!isa<IntegerType>(labels.getElementType()) ||
+      withElementType(*rows, labels.getElementType()) != labels)
+    return emitOpError("labels of type ")
+           << labels << " do not fit the rows of " << logits;
   if (getLosses().getType() != *rows || getLogSum().getType() != *rows)
     return emitOpError("results must have type ") << *rows;
   return success();
@@ -520,8 +610,9 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
 }
 
 OpFoldResult SliceOp::fold(FoldAdaptor) {
-  bool whole = getOperand().getType() == getResult().getType() &&
-               llvm::all_of(getStrides(), [](int64_t stride) { return stride == 1; });
+  bool whole =
+      getOperand().getType() == getResult().getType() &&
+      llvm::all_of(getStrides(), [](int64_t stride) { return stride == 1; });
   return whole ? OpFoldResult(getOperand()) : OpFoldResult();
 }
 
@@ -532,10 +623,12 @@ OpFoldResult SliceOp::fold(FoldAdaptor) {
 // nn.group (%a = %x, %b = %y) : (types) -> (types) attributes {...} { body }
 void GroupOp::print(OpAsmPrinter &printer) {
   printer << " (";
-  llvm::interleaveComma(llvm::zip(getBody().getArguments(), getOperands()), printer, [&](auto pair) {
-    printer.printRegionArgument(std::get<0>(pair), {}, /*omitType=*/true);
-    printer << " = " << std::get<1>(pair);
-  });
+  llvm::interleaveComma(llvm::zip(getBody().getArguments(), getOperands()),
+                        printer, [&](auto pair) {
+                          printer.printRegionArgument(std::get<0>(pair), {},
+                                                      /*omitType=*/true);
+                          printer << " = " << std::get<1>(pair);
+                        });
   printer << ") : ";
   printer.printFunctionalType(*this);
   printer.printOptionalAttrDictWithKeyword((*this)->getAttrs());
@@ -546,14 +639,17 @@ void GroupOp::print(OpAsmPrinter &printer) {
 ParseResult GroupOp::parse(OpAsmParser &parser, OperationState &result) {
   SmallVector<OpAsmParser::Argument> arguments;
   SmallVector<OpAsmParser::UnresolvedOperand> operands;
-  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, [&]() -> ParseResult {
-        return failure(parser.parseArgument(arguments.emplace_back()) || parser.parseEqual() ||
-                       parser.parseOperand(operands.emplace_back()));
-      }))
+  if (parser.parseCommaSeparatedList(
+          OpAsmParser::Delimiter::Paren, [&]() -> ParseResult {
+            return failure(parser.parseArgument(arguments.emplace_back()) ||
+                           parser.parseEqual() ||
+                           parser.parseOperand(operands.emplace_back()));
+          }))
     return failure();
   FunctionType type;
   SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseColonType(type) || parser.parseOptionalAttrDictWithKeyword(result.attributes) ||
+  if (parser.parseColonType(type) ||
+      parser.parseOptionalAttrDictWithKeyword(result.attributes) ||
       parser.resolveOperands(operands, type.getInputs(), loc, result.operands))
     return failure();
   for (auto [argument, argumentType] : llvm::zip(arguments, type.getInputs()))

@@ -29,32 +29,55 @@
 namespace harmony::nn {
 
 /// Names of attributes on functions and their arguments and results.
-inline constexpr llvm::StringLiteral kNameAttr = "nn.name"; ///< of a graph input or output
+inline constexpr llvm::StringLiteral kNameAttr =
+    "nn.name"; ///< of a graph input or output
+inline constexpr llvm::StringLiteral kLayerAttr = "nn.layer"; ///< of functions
+inline constexpr llvm::StringLiteral kLayerNameAttr =
+    "nn.layer_name"; ///< of calls
+/// Of arguments that get a gradient and results that receive one.
+inline constexpr llvm::StringLiteral kDifferentiableAttr = "nn.differentiable";
+/// Of a forward: how many values it saves; of a backward's argument: which.
+inline constexpr llvm::StringLiteral kSavedAttr = "nn.saved";
+/// Of a backward's arguments and results: the forward argument, the forward
+/// result whose cotangent it is, the argument whose gradient it is.
+inline constexpr llvm::StringLiteral kPrimalAttr = "nn.primal";
+inline constexpr llvm::StringLiteral kCotangentAttr = "nn.cotangent";
+inline constexpr llvm::StringLiteral kGradientAttr = "nn.gradient";
 
 /// The batch attribute of a type, null where the type has none.
 BatchAttr getBatch(mlir::Type type);
 
 /// A ranked tensor type whose extent `axis` is factor * u; a static type where
 /// axis is negative.
-mlir::RankedTensorType getBatchType(llvm::ArrayRef<int64_t> shape, mlir::Type element,
-                                    int64_t axis, int64_t factor);
+mlir::RankedTensorType getBatchType(llvm::ArrayRef<int64_t> shape,
+                                    mlir::Type element, int64_t axis,
+                                    int64_t factor);
 
 /// The same shape and batch with another element type.
-mlir::RankedTensorType withElementType(mlir::RankedTensorType type, mlir::Type element);
+mlir::RankedTensorType withElementType(mlir::RankedTensorType type,
+                                       mlir::Type element);
 
-/// The static type that `type` stands for when a microbatch has `samples` samples.
-mlir::RankedTensorType instantiate(mlir::RankedTensorType type, int64_t samples);
+/// The static type that `type` stands for when a microbatch has `samples`
+/// samples.
+mlir::RankedTensorType instantiate(mlir::RankedTensorType type,
+                                   int64_t samples);
 
-/// Types of results, given valid operands and attributes; used by builders and verifiers.
-/// They fail without a diagnostic when the op would be invalid.
-mlir::FailureOr<mlir::RankedTensorType> inferTranspose(mlir::RankedTensorType operand, llvm::ArrayRef<int64_t> permutation);
-mlir::FailureOr<mlir::RankedTensorType> inferReduce(mlir::RankedTensorType operand, llvm::ArrayRef<int64_t> axes);
-mlir::FailureOr<mlir::RankedTensorType> inferDotGeneral(mlir::RankedTensorType lhs, mlir::RankedTensorType rhs,
-                                                        llvm::ArrayRef<int64_t> lhsBatch, llvm::ArrayRef<int64_t> rhsBatch,
-                                                        llvm::ArrayRef<int64_t> lhsContract, llvm::ArrayRef<int64_t> rhsContract);
-mlir::FailureOr<mlir::RankedTensorType> inferGather(mlir::RankedTensorType operand, mlir::RankedTensorType indices,
-                                                    int64_t axis, int64_t batchDims);
-mlir::FailureOr<mlir::RankedTensorType> inferConcat(mlir::TypeRange operands, int64_t axis);
+/// Types of results, given valid operands and attributes; used by builders and
+/// verifiers. They fail without a diagnostic when the op would be invalid.
+mlir::FailureOr<mlir::RankedTensorType>
+inferTranspose(mlir::RankedTensorType operand,
+               llvm::ArrayRef<int64_t> permutation);
+mlir::FailureOr<mlir::RankedTensorType>
+inferReduce(mlir::RankedTensorType operand, llvm::ArrayRef<int64_t> axes);
+mlir::FailureOr<mlir::RankedTensorType> inferDotGeneral(
+    mlir::RankedTensorType lhs, mlir::RankedTensorType rhs,
+    llvm::ArrayRef<int64_t> lhsBatch, llvm::ArrayRef<int64_t> rhsBatch,
+    llvm::ArrayRef<int64_t> lhsContract, llvm::ArrayRef<int64_t> rhsContract);
+mlir::FailureOr<mlir::RankedTensorType>
+inferGather(mlir::RankedTensorType operand, mlir::RankedTensorType indices,
+            int64_t axis, int64_t batchDims);
+mlir::FailureOr<mlir::RankedTensorType> inferConcat(mlir::TypeRange operands,
+                                                    int64_t axis);
 
 } // namespace harmony::nn
 

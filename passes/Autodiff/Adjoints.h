@@ -22,13 +22,15 @@ void attachNNAdjoints(mlir::MLIRContext &context);
 
 /// An external model whose adjoint is a function of the op.
 template <typename OpTy, void (*Rule)(OpTy, nn::AdjointContext &)>
-struct AdjointModel : nn::AutodiffOpInterface::ExternalModel<AdjointModel<OpTy, Rule>, OpTy> {
+struct AdjointModel
+    : nn::AutodiffOpInterface::ExternalModel<AdjointModel<OpTy, Rule>, OpTy> {
   void buildAdjoint(mlir::Operation *op, nn::AdjointContext &context) const {
     Rule(mlir::cast<OpTy>(op), context);
   }
 };
 
-template <typename OpTy, void (*Rule)(OpTy, nn::AdjointContext &)> void attach(mlir::MLIRContext &context) {
+template <typename OpTy, void (*Rule)(OpTy, nn::AdjointContext &)>
+void attach(mlir::MLIRContext &context) {
   OpTy::template attachInterface<AdjointModel<OpTy, Rule>>(context);
 }
 

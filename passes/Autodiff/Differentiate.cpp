@@ -24,7 +24,9 @@ using namespace harmony;
 using namespace harmony::autodiff;
 using namespace harmony::nn;
 
-std::string harmony::autodiff::getBackwardName(StringRef forward) { return (forward + ".bwd").str(); }
+std::string harmony::autodiff::getBackwardName(StringRef forward) {
+  return (forward + ".bwd").str();
+}
 
 static bool isFloating(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
@@ -37,36 +39,42 @@ namespace {
 // Activity
 //===----------------------------------------------------------------------===//
 
-/// Which values of a function are on a path of floating values from a differentiable
-/// argument to a differentiable result.
+/// Which values of a function are on a path of floating values from a
+/// differentiable argument to a differentiable result.
 class Activity {
 public:
   explicit Activity(func::FuncOp function) {
     Block &block = function.getBody().front();
     for (BlockArgument argument : block.getArguments())
-      if (function.getArgAttr(argument.getArgNumber(), kDifferentiableAttr))
+      if (function.getArgAttr(argument.getArgNumber(), nn::kDifferentiableAttr))
         varied.insert(argument);
     for (Operation &op : block)
-      if (llvm::any_of(op.getOperands(), [&](Value value) { return varied.contains(value); }))
+      if (llvm::any_of(op.getOperands(),
+                       [&](Value value) { return varied.contains(value); }))
         for (Value result : op.getResults())
           if (isFloating(result))
             varied.insert(result);
 
     Operation *terminator = block.getTerminator();
     for (OpOperand &operand : terminator->getOpOperands())
-      if (function.getResultAttr(operand.getOperandNumber(), kDifferentiableAttr))
+      if (function.getResultAttr(operand.getOperandNumber(),
+                                 nn::kDifferentiableAttr))
         useful.insert(operand.get());
     for (Operation &op : llvm::reverse(block.without_terminator()))
-      if (llvm::any_of(op.getResults(), [&](Value value) { return useful.contains(value); }))
+      if (llvm::any_of(op.getResults(),
+                       [&](Value value) { return useful.contains(value); }))
         for (Value operand : op.getOperands())
           if (isFloating(operand))
             useful.insert(operand);
   }
 
   /// A gradient with respect to this value is part of some argument's.
-  bool isActive(Value value) const { return varied.contains(value) && useful.contains(value); }
+  bool isActive(Value value) const {
+    return varied.contains(value) && useful.contains(value);
+  }
   bool isActive(Operation *op) const {
-    return llvm::any_of(op->getResults(), [&](Value value) { return isActive(value); });
+    return llvm::any_of(op->getResults(),
+                        [&](Value value) { return isActive(value); });
   }
 
 private:
@@ -77,8 +85,8 @@ private:
 // The backward under construction
 //===----------------------------------------------------------------------===//
 
-/// One addend of a cotangent. Those of a value are summed in the order of its uses in
-/// the forward.
+/// One addend of a cotangent. Those of a value are summed in the order of its
+/// uses in the forward.
 struct Contribution {
   unsigned op, operand, index;
   Value value;
@@ -87,12 +95,15 @@ struct Contribution {
 class Backward {
 public:
   Backward(func::FuncOp forward, const DifferentiateOptions &options)
-      : forward(forward), options(options), builder(forward.getContext()), activity(forward) {
+      : forward(forward), options(options), builder(forward.getContext()),
+        activity(forward) {
     for (auto [index, op] : llvm::enumerate(forward.getBody().front()))
       positions[&op] = index;
     RewritePatternSet canonicalization(forward.getContext());
-    for (RegisteredOperationName op : forward.getContext()->getRegisteredOperations())
-      if (isa<NNDialect, arith::ArithDialect, math::MathDialect>(op.getDialect()))
+    for (RegisteredOperationName op :
+         forward.getContext()->getRegisteredOperations())
+      if (isa<NNDialect, arith::ArithDialect, math::MathDialect>(
+              op.getDialect()))
         op.getCanonicalizationPatterns(canonicalization, forward.getContext());
     patterns = std::move(canonicalization);
   }
@@ -115,20 +126,23 @@ private:
   Value read(Value value);
   void contribute(OpOperand &use, Value value) {
     auto &list = contributions[use.get()];
-    list.push_back({positions[use.getOwner()], use.getOperandNumber(), static_cast<unsigned>(list.size()), value});
+    list.push_back({positions[use.getOwner()], use.getOperandNumber(),
+                    static_cast<unsigned>(list.size()), value});
   }
 
   func::FuncOp forward, backward;
   const DifferentiateOptions &options;
   OpBuilder builder;
-  FrozenRewritePatternSet patterns; ///< canonicalization of what adjoints are made of
+  FrozenRewritePatternSet
+      patterns; ///< canonicalization of what adjoints are made of
   Activity activity;
   llvm::DenseMap<Operation *, unsigned> positions;
   llvm::DenseMap<Value, SmallVector<Contribution>> contributions;
-  /// Values of the forward that the adjoints read, as arguments of the backward until
-  /// it is decided which of them are saved.
+  /// Values of the forward that the adjoints read, as arguments of the backward
+  /// until it is decided which of them are saved.
   llvm::MapVector<Value, BlockArgument> reads;
-  SmallVector<std::pair<unsigned, BlockArgument>> cotangents; ///< by result of the forward
+  SmallVector<std::pair<unsigned, BlockArgument>>
+      cotangents; ///< by result of the forward
   SmallVector<Value> saved;
 };
 
@@ -136,18 +150,24 @@ private:
 class Context final : public AdjointContext {
 public:
   Context(Backward &backward, Operation *op, ArrayRef<Value> cotangents)
-      : AdjointContext(backward.builder, op->getLoc()), backward(backward), op(op), cotangents(cotangents) {}
+      : AdjointContext(backward.builder, op->getLoc()), backward(backward),
+        op(op), cotangents(cotangents) {}
 
   Value cotangent(unsigned result) override { return cotangents[result]; }
-  bool isNeeded(unsigned operand) override { return backward.activity.isActive(op->getOperand(operand)); }
+  bool isNeeded(unsigned operand) override {
+    return backward.activity.isActive(op->getOperand(operand));
+  }
   Value primal(Value forward) override { return backward.read(forward); }
 
   Value term(Value value) override {
-    return backward.options.mutate ? backward.options.mutate(op, terms++, value, *this) : value;
+    return backward.options.mutate
+               ? backward.options.mutate(op, terms++, value, *this)
+               : value;
   }
 
   void contribute(unsigned operand, Value value) override {
-    assert(value.getType() == op->getOperand(operand).getType() && "a cotangent has its value's type");
+    assert(value.getType() == op->getOperand(operand).getType() &&
+           "a cotangent has its value's type");
     backward.contribute(op->getOpOperand(operand), term(value));
   }
 
@@ -169,27 +189,32 @@ LogicalResult Backward::check() {
   auto checkFloating = [&](Value value, const char *kind, unsigned index) {
     if (isFloating(value))
       return;
-    forward.emitError() << kind << ' ' << index << " is marked " << kDifferentiableAttr << " but has type "
-                        << value.getType() << ", expected a tensor of floating-point elements";
+    forward.emitError() << kind << ' ' << index << " is marked "
+                        << nn::kDifferentiableAttr << " but has type "
+                        << value.getType()
+                        << ", expected a tensor of floating-point elements";
     valid = false;
   };
   for (BlockArgument argument : getForwardBlock().getArguments())
-    if (forward.getArgAttr(argument.getArgNumber(), kDifferentiableAttr))
+    if (forward.getArgAttr(argument.getArgNumber(), nn::kDifferentiableAttr))
       checkFloating(argument, "argument", argument.getArgNumber());
   for (OpOperand &operand : getForwardBlock().getTerminator()->getOpOperands())
-    if (forward.getResultAttr(operand.getOperandNumber(), kDifferentiableAttr))
+    if (forward.getResultAttr(operand.getOperandNumber(),
+                              nn::kDifferentiableAttr))
       checkFloating(operand.get(), "result", operand.getOperandNumber());
 
   for (Operation &op : getForwardBlock().without_terminator()) {
     if (isa<LossOp>(op)) {
-      op.emitOpError("cannot be differentiated inside ") << forward.getName()
-                                                         << ": losses belong to the caller of a layer, which seeds them";
+      op.emitOpError("cannot be differentiated inside ")
+          << forward.getName()
+          << ": losses belong to the caller of a layer, which seeds them";
       valid = false;
     }
     if (!activity.isActive(&op))
       continue;
     auto interface = dyn_cast<AutodiffOpInterface>(op);
-    std::string refusal = interface ? interface.getAdjointRefusal() : "it has no adjoint";
+    std::string refusal =
+        interface ? interface.getAdjointRefusal() : "it has no adjoint";
     if (refusal.empty())
       continue;
     op.emitOpError("cannot be differentiated: ") << refusal;
@@ -205,14 +230,17 @@ LogicalResult Backward::check() {
 Value Backward::read(Value value) {
   auto [entry, isNew] = reads.insert({value, BlockArgument()});
   if (isNew)
-    entry->second = backward.getBody().front().addArgument(value.getType(), value.getLoc());
+    entry->second =
+        backward.getBody().front().addArgument(value.getType(), value.getLoc());
   return entry->second;
 }
 
-/// The sum of tensors each of which is zero outside of its own part along one axis, as
-/// the tensors one behind the other; null where they are not of this kind. Queries,
-/// keys and values that are sliced from one product come back like this.
-static Value concatenateParts(OpBuilder &builder, Location loc, ArrayRef<Contribution> contributions) {
+/// The sum of tensors each of which is zero outside of its own part along one
+/// axis, as the tensors one behind the other; null where they are not of this
+/// kind. Queries, keys and values that are sliced from one product come back
+/// like this.
+static Value concatenateParts(OpBuilder &builder, Location loc,
+                              ArrayRef<Contribution> contributions) {
   struct Part {
     int64_t start;
     Value value;
@@ -223,7 +251,8 @@ static Value concatenateParts(OpBuilder &builder, Location loc, ArrayRef<Contrib
   for (const Contribution &contribution : contributions) {
     auto pad = contribution.value.getDefiningOp<PadOp>();
     if (!pad || !matchPattern(pad.getFill(), m_AnyZeroFloat()) ||
-        llvm::any_of(pad.getInterior(), [](int64_t interior) { return interior != 0; }))
+        llvm::any_of(pad.getInterior(),
+                     [](int64_t interior) { return interior != 0; }))
       return {};
     auto type = cast<RankedTensorType>(pad.getOperand().getType());
     for (int64_t i = 0; i < type.getRank(); ++i) {
@@ -237,7 +266,9 @@ static Value concatenateParts(OpBuilder &builder, Location loc, ArrayRef<Contrib
       return {};
     parts.push_back({pad.getLow()[axis], pad.getOperand()});
   }
-  llvm::sort(parts, [](const Part &lhs, const Part &rhs) { return lhs.start < rhs.start; });
+  llvm::sort(parts, [](const Part &lhs, const Part &rhs) {
+    return lhs.start < rhs.start;
+  });
   int64_t end = 0;
   SmallVector<Value> values;
   for (const Part &part : parts) {
@@ -256,24 +287,31 @@ Value Backward::takeCotangent(Value value) {
   auto found = contributions.find(value);
   if (found == contributions.end())
     return {};
-  llvm::sort(found->second, [](const Contribution &lhs, const Contribution &rhs) {
-    return std::tuple(lhs.op, lhs.operand, lhs.index) < std::tuple(rhs.op, rhs.operand, rhs.index);
-  });
+  llvm::sort(found->second,
+             [](const Contribution &lhs, const Contribution &rhs) {
+               return std::tuple(lhs.op, lhs.operand, lhs.index) <
+                      std::tuple(rhs.op, rhs.operand, rhs.index);
+             });
   if (Value parts = concatenateParts(builder, value.getLoc(), found->second))
     return parts;
   Value sum;
   for (const Contribution &contribution : found->second)
-    sum = sum ? Value(arith::AddFOp::create(builder, value.getLoc(), sum, contribution.value)) : contribution.value;
+    sum = sum ? Value(arith::AddFOp::create(builder, value.getLoc(), sum,
+                                            contribution.value))
+              : contribution.value;
   return sum;
 }
 
 void Backward::buildAdjoints() {
   Block &block = backward.getBody().front();
-  for (OpOperand &operand : getForwardBlock().getTerminator()->getOpOperands()) {
+  for (OpOperand &operand :
+       getForwardBlock().getTerminator()->getOpOperands()) {
     unsigned index = operand.getOperandNumber();
-    if (!forward.getResultAttr(index, kDifferentiableAttr) || !activity.isActive(operand.get()))
+    if (!forward.getResultAttr(index, nn::kDifferentiableAttr) ||
+        !activity.isActive(operand.get()))
       continue;
-    BlockArgument argument = block.addArgument(operand.get().getType(), operand.get().getLoc());
+    BlockArgument argument =
+        block.addArgument(operand.get().getType(), operand.get().getLoc());
     cotangents.push_back({index, argument});
     contribute(operand, argument);
   }
@@ -291,13 +329,16 @@ void Backward::buildAdjoints() {
 
   SmallVector<Value> gradients;
   for (BlockArgument argument : getForwardBlock().getArguments()) {
-    if (!forward.getArgAttr(argument.getArgNumber(), kDifferentiableAttr))
+    if (!forward.getArgAttr(argument.getArgNumber(), nn::kDifferentiableAttr))
       continue;
     Value gradient = takeCotangent(argument);
     if (!gradient) {
-      emitRemark(argument.getLoc()) << "argument " << argument.getArgNumber() << " of " << forward.getName()
-                                    << " is on no path to a differentiable result: its gradient is zero";
-      gradient = Algebra(builder, argument.getLoc()).constant(0, Algebra::typeOf(argument));
+      emitRemark(argument.getLoc())
+          << "argument " << argument.getArgNumber() << " of "
+          << forward.getName()
+          << " is on no path to a differentiable result: its gradient is zero";
+      gradient = Algebra(builder, argument.getLoc())
+                     .constant(0, Algebra::typeOf(argument));
     }
     gradients.push_back(gradient);
   }
@@ -306,8 +347,9 @@ void Backward::buildAdjoints() {
 
 /// Removes what is computed twice or for nothing.
 void Backward::simplify() {
-  backward.setFunctionType(builder.getFunctionType(backward.getBody().front().getArgumentTypes(),
-                                                   backward.getBody().front().getTerminator()->getOperandTypes()));
+  backward.setFunctionType(builder.getFunctionType(
+      backward.getBody().front().getArgumentTypes(),
+      backward.getBody().front().getTerminator()->getOperandTypes()));
   // A fixed point that is missed costs speed, not correctness.
   (void)applyPatternsGreedily(backward, patterns);
   IRRewriter rewriter(builder.getContext());
@@ -330,9 +372,11 @@ Value Backward::recompute(Value value, IRMapping &mapping) {
   if (auto norm = dyn_cast<LayerNormOp>(op)) {
     Algebra algebra(builder, norm.getLoc());
     Value shift = norm.getShift() ? mapping.lookup(norm.getShift()) : Value();
-    mapping.map(value, applyLayerNorm(algebra, mapping.lookup(norm.getOperand()), mapping.lookup(norm.getScale()),
-                                      shift, mapping.lookup(norm.getMean()),
-                                      mapping.lookup(norm.getInverseDeviation())));
+    mapping.map(value,
+                applyLayerNorm(algebra, mapping.lookup(norm.getOperand()),
+                               mapping.lookup(norm.getScale()), shift,
+                               mapping.lookup(norm.getMean()),
+                               mapping.lookup(norm.getInverseDeviation())));
   } else if (Operation *copy = builder.clone(*op, mapping); isa<GeluOp>(copy)) {
     // In primitives it shares erf or tanh with the adjoint.
     mapping.map(value, decompose(copy, builder)->front());
@@ -353,8 +397,9 @@ void Backward::sinkRecomputed(ArrayRef<Operation *> recomputed) {
   }
 }
 
-/// Replaces the arguments that stand for values of the forward: by arguments that are
-/// the forward's own, by saved values, and by recomputation from those.
+/// Replaces the arguments that stand for values of the forward: by arguments
+/// that are the forward's own, by saved values, and by recomputation from
+/// those.
 void Backward::resolveReads() {
   Block &old = backward.getBody().front();
   SmallVector<Value> needed;
@@ -363,21 +408,25 @@ void Backward::resolveReads() {
       needed.push_back(value);
   saved = chooseSavedValues(needed);
 
-  // Arguments are added for all that could be read; those without use go at the end.
+  // Arguments are added for all that could be read; those without use go at the
+  // end.
   auto *block = new Block();
   SmallVector<NamedAttribute> attributes;
   IRMapping mapping;
   auto addArgument = [&](Value value, StringRef attribute, int64_t index) {
-    attributes.push_back(builder.getNamedAttr(attribute, builder.getI64IntegerAttr(index)));
+    attributes.push_back(
+        builder.getNamedAttr(attribute, builder.getI64IntegerAttr(index)));
     return block->addArgument(value.getType(), value.getLoc());
   };
   for (BlockArgument argument : getForwardBlock().getArguments())
-    mapping.map(argument, addArgument(argument, kPrimalAttr, argument.getArgNumber()));
+    mapping.map(argument, addArgument(argument, nn::kPrimalAttr,
+                                      argument.getArgNumber()));
   unsigned firstSaved = block->getNumArguments();
   for (auto [index, value] : llvm::enumerate(saved))
-    mapping.map(value, addArgument(value, kSavedAttr, index));
+    mapping.map(value, addArgument(value, nn::kSavedAttr, index));
   for (auto &[result, argument] : cotangents)
-    argument.replaceAllUsesWith(addArgument(argument, kCotangentAttr, result));
+    argument.replaceAllUsesWith(
+        addArgument(argument, nn::kCotangentAttr, result));
 
   backward.getBody().push_front(block);
   builder.setInsertionPointToStart(block);
@@ -409,7 +458,7 @@ void Backward::resolveReads() {
       continue;
     }
     NamedAttribute attribute = attributes[number];
-    if (attribute.getName() == kSavedAttr) {
+    if (attribute.getName() == nn::kSavedAttr) {
       attribute.setValue(builder.getI64IntegerAttr(kept.size()));
       kept.push_back(saved[number - firstSaved]);
     }
@@ -417,32 +466,35 @@ void Backward::resolveReads() {
   }
   saved = kept;
   block->eraseArguments(dead);
-  backward.setFunctionType(
-      builder.getFunctionType(block->getArgumentTypes(), block->getTerminator()->getOperandTypes()));
+  backward.setFunctionType(builder.getFunctionType(
+      block->getArgumentTypes(), block->getTerminator()->getOperandTypes()));
   backward.setAllArgAttrs(argumentAttributes);
 }
 
 void Backward::finishForward() {
   Operation *terminator = getForwardBlock().getTerminator();
   for (Value value : saved) {
-    (void)forward.insertResult(forward.getNumResults(), value.getType(), nullptr);
+    (void)forward.insertResult(forward.getNumResults(), value.getType(),
+                               nullptr);
     terminator->insertOperands(terminator->getNumOperands(), value);
   }
-  forward->setAttr(kSavedAttr, builder.getI64IntegerAttr(saved.size()));
+  forward->setAttr(nn::kSavedAttr, builder.getI64IntegerAttr(saved.size()));
 }
 
 func::FuncOp Backward::build() {
   SmallVector<Attribute> gradients;
   for (BlockArgument argument : getForwardBlock().getArguments())
-    if (forward.getArgAttr(argument.getArgNumber(), kDifferentiableAttr))
-      gradients.push_back(builder.getDictionaryAttr(
-          builder.getNamedAttr(kGradientAttr, builder.getI64IntegerAttr(argument.getArgNumber()))));
+    if (forward.getArgAttr(argument.getArgNumber(), nn::kDifferentiableAttr))
+      gradients.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
+          nn::kGradientAttr,
+          builder.getI64IntegerAttr(argument.getArgNumber()))));
   if (gradients.empty()) {
     finishForward();
     return {};
   }
   builder.setInsertionPointAfter(forward);
-  backward = func::FuncOp::create(builder, forward.getLoc(), getBackwardName(forward.getName()),
+  backward = func::FuncOp::create(builder, forward.getLoc(),
+                                  getBackwardName(forward.getName()),
                                   builder.getFunctionType({}, {}));
   backward.setVisibility(forward.getVisibility());
   builder.setInsertionPointToStart(backward.addEntryBlock());
@@ -455,9 +507,12 @@ func::FuncOp Backward::build() {
   return backward;
 }
 
-FailureOr<func::FuncOp> harmony::autodiff::differentiate(func::FuncOp forward, const DifferentiateOptions &options) {
+FailureOr<func::FuncOp>
+harmony::autodiff::differentiate(func::FuncOp forward,
+                                 const DifferentiateOptions &options) {
   if (!forward.getBody().hasOneBlock())
-    return forward.emitError("cannot be differentiated: it must have a body of one block");
+    return forward.emitError(
+        "cannot be differentiated: it must have a body of one block");
   Backward backward(forward, options);
   if (failed(backward.check()))
     return failure();

@@ -7,15 +7,17 @@
 //
 // The contract between a forward function and its backward:
 //
-//   @f(a0, a1, ..) -> (r0, r1, .., saved0, saved1, ..)     attributes {nn.saved = N}
-//   @f.bwd(aI {nn.primal = I}.., savedJ {nn.saved = J}.., dR {nn.cotangent = R}..)
+//   @f(a0, a1, ..) -> (r0, r1, .., saved0, saved1, ..)     attributes {nn.saved
+//   = N}
+//   @f.bwd(aI {nn.primal = I}.., savedJ {nn.saved = J}.., dR {nn.cotangent =
+//   R}..)
 //       -> (dI {nn.gradient = I}..)
 //
 // Arguments with nn.differentiable have exactly one gradient each, results with
-// nn.differentiable at most one cotangent argument (none where no gradient depends
-// on it). Arguments of the backward come in the order shown, ascending within each
-// kind; each is read. A function without a differentiable argument has no backward
-// and nn.saved = 0.
+// nn.differentiable at most one cotangent argument (none where no gradient
+// depends on it). Arguments of the backward come in the order shown, ascending
+// within each kind; each is read. A function without a differentiable argument
+// has no backward and nn.saved = 0.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,26 +31,24 @@
 
 namespace harmony::autodiff {
 
-inline constexpr llvm::StringLiteral kLayerAttr = "nn.layer";                   ///< of functions
-inline constexpr llvm::StringLiteral kDifferentiableAttr = "nn.differentiable"; ///< of arguments and results
-inline constexpr llvm::StringLiteral kSavedAttr = "nn.saved"; ///< count, of a forward; index, of a backward's argument
-inline constexpr llvm::StringLiteral kPrimalAttr = "nn.primal";
-inline constexpr llvm::StringLiteral kCotangentAttr = "nn.cotangent";
-inline constexpr llvm::StringLiteral kGradientAttr = "nn.gradient";
-
 /// The name of the backward of a function.
 std::string getBackwardName(llvm::StringRef forward);
 
 struct DifferentiateOptions {
-  /// Replaces term `index` (counted per op) of the adjoint of `op`; for mutation tests.
-  std::function<mlir::Value(mlir::Operation *op, unsigned index, mlir::Value term, nn::Algebra &algebra)> mutate;
+  /// Replaces term `index` (counted per op) of the adjoint of `op`; for
+  /// mutation tests.
+  std::function<mlir::Value(mlir::Operation *op, unsigned index,
+                            mlir::Value term, nn::Algebra &algebra)>
+      mutate;
 };
 
-/// Builds the backward of a function of one block behind it, and appends the values
-/// that it needs to the function's results. Callers are not updated. Returns a null
-/// function where no argument is differentiable. Fails after reporting every op
-/// that a gradient would have to pass and cannot.
-mlir::FailureOr<mlir::func::FuncOp> differentiate(mlir::func::FuncOp forward, const DifferentiateOptions &options = {});
+/// Builds the backward of a function of one block behind it, and appends the
+/// values that it needs to the function's results. Callers are not updated.
+/// Returns a null function where no argument is differentiable. Fails after
+/// reporting every op that a gradient would have to pass and cannot.
+mlir::FailureOr<mlir::func::FuncOp>
+differentiate(mlir::func::FuncOp forward,
+              const DifferentiateOptions &options = {});
 
 } // namespace harmony::autodiff
 

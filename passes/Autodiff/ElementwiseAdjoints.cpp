@@ -29,23 +29,30 @@ struct Unary {
   Value x() { return a.primal(op->getOperand(0)); }
   Value r() { return a.primal(op->getResult(0)); }
   Value d() { return a.cotangent(0); }
-  Value constant(double value) { return a.constant(value, AdjointContext::typeOf(d())); }
+  Value constant(double value) {
+    return a.constant(value, AdjointContext::typeOf(d()));
+  }
   /// 1 - value * value
-  Value oneMinusSquare(Value value) { return a.sub(constant(1), a.mul(value, value)); }
+  Value oneMinusSquare(Value value) {
+    return a.sub(constant(1), a.mul(value, value));
+  }
   Value sqrt(Value value) { return a.apply<math::SqrtOp>(value); }
 };
 
 /// The adjoint of a unary function as one product.
-template <typename OpTy, Value (*Rule)(Unary)> void unary(OpTy op, AdjointContext &a) {
+template <typename OpTy, Value (*Rule)(Unary)>
+void unary(OpTy op, AdjointContext &a) {
   a.contribute(0, Rule(Unary{a, op}));
 }
 
-template <typename OpTy, Value (*Rule)(Unary)> void attachUnary(MLIRContext &context) {
+template <typename OpTy, Value (*Rule)(Unary)>
+void attachUnary(MLIRContext &context) {
   attach<OpTy, unary<OpTy, Rule>>(context);
 }
 
 /// The adjoint of a function that is constant wherever it has a derivative.
-template <typename OpTy> void zero(OpTy, AdjointContext &) {}
+template <typename OpTy>
+void zero(OpTy, AdjointContext &) {}
 
 } // namespace
 
@@ -58,17 +65,28 @@ static Value negRule(Unary u) { return u.a.neg(u.d()); }
 /// d where x > 0, -d where x < 0, 0 at 0.
 static Value absRule(Unary u) {
   Value x = u.x(), zero = u.constant(0);
-  Value negative = u.a.select(u.a.compare(Float::OLT, x, zero), u.a.neg(u.d()), zero);
+  Value negative =
+      u.a.select(u.a.compare(Float::OLT, x, zero), u.a.neg(u.d()), zero);
   return u.a.select(u.a.compare(Float::OGT, x, zero), u.d(), negative);
 }
 
 static Value expRule(Unary u) { return u.a.mul(u.d(), u.r()); }
-static Value exp2Rule(Unary u) { return u.a.mul(u.d(), u.a.scale(u.r(), M_LN2)); }
-static Value expm1Rule(Unary u) { return u.a.mul(u.d(), u.a.add(u.r(), u.constant(1))); }
+static Value exp2Rule(Unary u) {
+  return u.a.mul(u.d(), u.a.scale(u.r(), M_LN2));
+}
+static Value expm1Rule(Unary u) {
+  return u.a.mul(u.d(), u.a.add(u.r(), u.constant(1)));
+}
 static Value logRule(Unary u) { return u.a.div(u.d(), u.x()); }
-static Value log2Rule(Unary u) { return u.a.div(u.d(), u.a.scale(u.x(), M_LN2)); }
-static Value log10Rule(Unary u) { return u.a.div(u.d(), u.a.scale(u.x(), M_LN10)); }
-static Value log1pRule(Unary u) { return u.a.div(u.d(), u.a.add(u.x(), u.constant(1))); }
+static Value log2Rule(Unary u) {
+  return u.a.div(u.d(), u.a.scale(u.x(), M_LN2));
+}
+static Value log10Rule(Unary u) {
+  return u.a.div(u.d(), u.a.scale(u.x(), M_LN10));
+}
+static Value log1pRule(Unary u) {
+  return u.a.div(u.d(), u.a.add(u.x(), u.constant(1)));
+}
 static Value sqrtRule(Unary u) { return u.a.div(u.a.scale(u.d(), 0.5), u.r()); }
 
 /// r^-1 = x^(1/2): dr/dx = -r^3 / 2
@@ -82,15 +100,21 @@ static Value cbrtRule(Unary u) {
   return u.a.div(u.d(), u.a.scale(u.a.mul(r, r), 3));
 }
 
-static Value sinRule(Unary u) { return u.a.mul(u.d(), u.a.apply<math::CosOp>(u.x())); }
-static Value cosRule(Unary u) { return u.a.neg(u.a.mul(u.d(), u.a.apply<math::SinOp>(u.x()))); }
+static Value sinRule(Unary u) {
+  return u.a.mul(u.d(), u.a.apply<math::CosOp>(u.x()));
+}
+static Value cosRule(Unary u) {
+  return u.a.neg(u.a.mul(u.d(), u.a.apply<math::SinOp>(u.x())));
+}
 
 static Value tanRule(Unary u) {
   Value r = u.r();
   return u.a.mul(u.d(), u.a.add(u.constant(1), u.a.mul(r, r)));
 }
 
-static Value asinRule(Unary u) { return u.a.div(u.d(), u.sqrt(u.oneMinusSquare(u.x()))); }
+static Value asinRule(Unary u) {
+  return u.a.div(u.d(), u.sqrt(u.oneMinusSquare(u.x())));
+}
 static Value acosRule(Unary u) { return u.a.neg(asinRule(u)); }
 
 static Value atanRule(Unary u) {
@@ -98,9 +122,15 @@ static Value atanRule(Unary u) {
   return u.a.div(u.d(), u.a.add(u.constant(1), u.a.mul(x, x)));
 }
 
-static Value sinhRule(Unary u) { return u.a.mul(u.d(), u.a.apply<math::CoshOp>(u.x())); }
-static Value coshRule(Unary u) { return u.a.mul(u.d(), u.a.apply<math::SinhOp>(u.x())); }
-static Value tanhRule(Unary u) { return u.a.mul(u.d(), u.oneMinusSquare(u.r())); }
+static Value sinhRule(Unary u) {
+  return u.a.mul(u.d(), u.a.apply<math::CoshOp>(u.x()));
+}
+static Value coshRule(Unary u) {
+  return u.a.mul(u.d(), u.a.apply<math::SinhOp>(u.x()));
+}
+static Value tanhRule(Unary u) {
+  return u.a.mul(u.d(), u.oneMinusSquare(u.r()));
+}
 
 static Value asinhRule(Unary u) {
   Value x = u.x();
@@ -112,7 +142,9 @@ static Value acoshRule(Unary u) {
   return u.a.div(u.d(), u.sqrt(u.a.sub(u.a.mul(x, x), u.constant(1))));
 }
 
-static Value atanhRule(Unary u) { return u.a.div(u.d(), u.oneMinusSquare(u.x())); }
+static Value atanhRule(Unary u) {
+  return u.a.div(u.d(), u.oneMinusSquare(u.x()));
+}
 
 /// 2 / sqrt(pi) * exp(-x^2)
 static Value erfRule(Unary u) {
@@ -122,8 +154,10 @@ static Value erfRule(Unary u) {
 static Value erfcRule(Unary u) { return u.a.neg(erfRule(u)); }
 
 /// A change of precision is undone.
-template <typename OpTy, typename InverseTy> void castRule(OpTy op, AdjointContext &a) {
-  a.contribute(0, InverseTy::create(a.getBuilder(), a.getLoc(), op.getIn().getType(), a.cotangent(0)));
+template <typename OpTy, typename InverseTy>
+void castRule(OpTy op, AdjointContext &a) {
+  a.contribute(0, InverseTy::create(a.getBuilder(), a.getLoc(),
+                                    op.getIn().getType(), a.cotangent(0)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -159,9 +193,12 @@ static void divRule(arith::DivFOp op, AdjointContext &a) {
     a.contribute(1, a.neg(a.mul(quotient, a.primal(op.getResult()))));
 }
 
-/// Maximum and minimum: all to the operand that is chosen, halves where they are equal.
-template <typename OpTy, Float lhsChosen, Float rhsChosen> void chooseRule(OpTy op, AdjointContext &a) {
-  Value d = a.cotangent(0), lhs = a.primal(op.getLhs()), rhs = a.primal(op.getRhs());
+/// Maximum and minimum: all to the operand that is chosen, halves where they
+/// are equal.
+template <typename OpTy, Float lhsChosen, Float rhsChosen>
+void chooseRule(OpTy op, AdjointContext &a) {
+  Value d = a.cotangent(0), lhs = a.primal(op.getLhs()),
+        rhs = a.primal(op.getRhs());
   Value zero = a.constant(0, AdjointContext::typeOf(d));
   Value tie = a.select(a.compare(Float::OEQ, lhs, rhs), a.scale(d, 0.5), zero);
   if (a.isNeeded(0))
@@ -190,9 +227,11 @@ static void fmaRule(math::FmaOp op, AdjointContext &a) {
 
 /// The bounds count as inside: the value gets all where low <= x <= high.
 static void clampRule(math::ClampFOp op, AdjointContext &a) {
-  Value x = a.primal(op.getValue()), low = a.primal(op.getMin()), high = a.primal(op.getMax());
+  Value x = a.primal(op.getValue()), low = a.primal(op.getMin()),
+        high = a.primal(op.getMax());
   Value d = a.cotangent(0), zero = a.constant(0, AdjointContext::typeOf(d));
-  Value below = a.compare(Float::OLT, x, low), above = a.compare(Float::OGT, x, high);
+  Value below = a.compare(Float::OLT, x, low),
+        above = a.compare(Float::OGT, x, high);
   if (a.isNeeded(0))
     a.contribute(0, a.select(below, zero, a.select(above, zero, d)));
   if (a.isNeeded(1))
@@ -201,13 +240,16 @@ static void clampRule(math::ClampFOp op, AdjointContext &a) {
     a.contribute(2, a.select(above, d, zero));
 }
 
-/// |x| with the sign of y: d where the signs agree, -d where they do not; 0 for the sign.
+/// |x| with the sign of y: d where the signs agree, -d where they do not; 0 for
+/// the sign.
 static void copySignRule(math::CopySignOp op, AdjointContext &a) {
   if (!a.isNeeded(0))
     return;
-  Value x = a.primal(op.getLhs()), r = a.primal(op.getResult()), d = a.cotangent(0);
+  Value x = a.primal(op.getLhs()), r = a.primal(op.getResult()),
+        d = a.cotangent(0);
   Value zero = a.constant(0, AdjointContext::typeOf(d)), product = a.mul(x, r);
-  Value negative = a.select(a.compare(Float::OLT, product, zero), a.neg(d), zero);
+  Value negative =
+      a.select(a.compare(Float::OLT, product, zero), a.neg(d), zero);
   a.contribute(0, a.select(a.compare(Float::OGT, product, zero), d, negative));
 }
 
@@ -222,16 +264,20 @@ static void atan2Rule(math::Atan2Op op, AdjointContext &a) {
 
 /// x^y: y x^(y-1), 0 where y is 0; and x^y log x, 0 where x is 0 and y >= 0.
 static void powRule(math::PowFOp op, AdjointContext &a) {
-  Value x = a.primal(op.getLhs()), y = a.primal(op.getRhs()), d = a.cotangent(0);
+  Value x = a.primal(op.getLhs()), y = a.primal(op.getRhs()),
+        d = a.cotangent(0);
   RankedTensorType type = AdjointContext::typeOf(d);
   Value zero = a.constant(0, type);
   if (a.isNeeded(0)) {
-    Value power = a.mul(y, a.apply<math::PowFOp>(x, a.sub(y, a.constant(1, type))));
-    a.contribute(0, a.select(a.compare(Float::OEQ, y, zero), zero, a.mul(d, power)));
+    Value power =
+        a.mul(y, a.apply<math::PowFOp>(x, a.sub(y, a.constant(1, type))));
+    a.contribute(
+        0, a.select(a.compare(Float::OEQ, y, zero), zero, a.mul(d, power)));
   }
   if (a.isNeeded(1)) {
-    Value isFlat = a.select(a.compare(Float::OEQ, x, zero), a.compare(Float::OGE, y, zero),
-                            a.compare(Float::AlwaysFalse, x, zero));
+    Value isFlat =
+        a.select(a.compare(Float::OEQ, x, zero), a.compare(Float::OGE, y, zero),
+                 a.compare(Float::AlwaysFalse, x, zero));
     Value product = a.mul(a.primal(op.getResult()), a.apply<math::LogOp>(x));
     a.contribute(1, a.select(isFlat, zero, a.mul(d, product)));
   }
@@ -247,10 +293,14 @@ static void attachArithAdjoints(MLIRContext &context) {
   attach<arith::MulFOp, mulRule>(context);
   attach<arith::DivFOp, divRule>(context);
   attachUnary<arith::NegFOp, negRule>(context);
-  attach<arith::MaximumFOp, chooseRule<arith::MaximumFOp, Float::OGT, Float::OLT>>(context);
-  attach<arith::MinimumFOp, chooseRule<arith::MinimumFOp, Float::OLT, Float::OGT>>(context);
-  attach<arith::MaxNumFOp, chooseRule<arith::MaxNumFOp, Float::OGT, Float::OLT>>(context);
-  attach<arith::MinNumFOp, chooseRule<arith::MinNumFOp, Float::OLT, Float::OGT>>(context);
+  attach<arith::MaximumFOp,
+         chooseRule<arith::MaximumFOp, Float::OGT, Float::OLT>>(context);
+  attach<arith::MinimumFOp,
+         chooseRule<arith::MinimumFOp, Float::OLT, Float::OGT>>(context);
+  attach<arith::MaxNumFOp,
+         chooseRule<arith::MaxNumFOp, Float::OGT, Float::OLT>>(context);
+  attach<arith::MinNumFOp,
+         chooseRule<arith::MinNumFOp, Float::OLT, Float::OGT>>(context);
   attach<arith::SelectOp, selectRule>(context);
   attach<arith::ExtFOp, castRule<arith::ExtFOp, arith::TruncFOp>>(context);
   attach<arith::TruncFOp, castRule<arith::TruncFOp, arith::ExtFOp>>(context);
@@ -295,7 +345,13 @@ static void attachMathAdjoints(MLIRContext &context) {
 }
 
 void harmony::registerAutodiffModels(DialectRegistry &registry) {
-  registry.addExtension(+[](MLIRContext *context, arith::ArithDialect *) { attachArithAdjoints(*context); });
-  registry.addExtension(+[](MLIRContext *context, math::MathDialect *) { attachMathAdjoints(*context); });
-  registry.addExtension(+[](MLIRContext *context, nn::NNDialect *) { attachNNAdjoints(*context); });
+  registry.addExtension(+[](MLIRContext *context, arith::ArithDialect *) {
+    attachArithAdjoints(*context);
+  });
+  registry.addExtension(+[](MLIRContext *context, math::MathDialect *) {
+    attachMathAdjoints(*context);
+  });
+  registry.addExtension(+[](MLIRContext *context, nn::NNDialect *) {
+    attachNNAdjoints(*context);
+  });
 }

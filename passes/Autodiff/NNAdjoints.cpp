@@ -14,9 +14,13 @@ using namespace harmony;
 using namespace harmony::autodiff;
 using namespace harmony::nn;
 
-static SmallVector<int64_t> range(int64_t from, int64_t to) { return llvm::to_vector(llvm::seq(from, to)); }
+static SmallVector<int64_t> range(int64_t from, int64_t to) {
+  return llvm::to_vector(llvm::seq(from, to));
+}
 
-static bool isUnit(RankedTensorType type, int64_t axis) { return type.getDimSize(axis) == 1; }
+static bool isUnit(RankedTensorType type, int64_t axis) {
+  return type.getDimSize(axis) == 1;
+}
 
 //===----------------------------------------------------------------------===//
 // Shape
@@ -24,12 +28,14 @@ static bool isUnit(RankedTensorType type, int64_t axis) { return type.getDimSize
 
 /// What was repeated is summed.
 static void broadcastRule(BroadcastOp op, AdjointContext &a) {
-  RankedTensorType from = Algebra::typeOf(op.getOperand()), to = Algebra::typeOf(op.getResult());
+  RankedTensorType from = Algebra::typeOf(op.getOperand()),
+                   to = Algebra::typeOf(op.getResult());
   SmallVector<int64_t> axes = range(0, to.getRank());
   for (auto [index, axis] : llvm::enumerate(op.getAxes()))
     if (!isUnit(from, index) || isUnit(to, axis))
       llvm::erase(axes, axis);
-  a.contribute(0, a.reshape(a.reduce(ReduceKind::sum, a.cotangent(0), axes), from));
+  a.contribute(
+      0, a.reshape(a.reduce(ReduceKind::sum, a.cotangent(0), axes), from));
 }
 
 static void reshapeRule(ReshapeOp op, AdjointContext &a) {
@@ -43,11 +49,14 @@ static void transposeRule(TransposeOp op, AdjointContext &a) {
   a.contribute(0, a.transpose(a.cotangent(0), inverse));
 }
 
-/// Puts the elements back where they were, reversed first along negative strides.
+/// Puts the elements back where they were, reversed first along negative
+/// strides.
 static void sliceRule(SliceOp op, AdjointContext &a) {
-  RankedTensorType from = Algebra::typeOf(op.getOperand()), to = Algebra::typeOf(op.getResult());
+  RankedTensorType from = Algebra::typeOf(op.getOperand()),
+                   to = Algebra::typeOf(op.getResult());
   int64_t rank = to.getRank();
-  SmallVector<int64_t> reverseStarts(rank, 0), reverseStrides(rank, 1), low(op.getStarts()), interior(rank);
+  SmallVector<int64_t> reverseStarts(rank, 0), reverseStrides(rank, 1),
+      low(op.getStarts()), interior(rank);
   bool reversed = false;
   for (int64_t axis = 0; axis < rank; ++axis) {
     int64_t stride = op.getStrides()[axis];
@@ -64,11 +73,13 @@ static void sliceRule(SliceOp op, AdjointContext &a) {
   if (reversed)
     value = a.slice(value, reverseStarts, reverseStrides, to);
   Value zero = a.constant(0, RankedTensorType::get({}, from.getElementType()));
-  a.contribute(0, PadOp::create(a.getBuilder(), a.getLoc(), from, value, zero, low, interior));
+  a.contribute(0, PadOp::create(a.getBuilder(), a.getLoc(), from, value, zero,
+                                low, interior));
 }
 
 static void padRule(PadOp op, AdjointContext &a) {
-  RankedTensorType from = Algebra::typeOf(op.getOperand()), to = Algebra::typeOf(op.getResult());
+  RankedTensorType from = Algebra::typeOf(op.getOperand()),
+                   to = Algebra::typeOf(op.getResult());
   Value d = a.cotangent(0);
   if (a.isNeeded(0)) {
     SmallVector<int64_t> strides(op.getInterior());
@@ -78,8 +89,9 @@ static void padRule(PadOp op, AdjointContext &a) {
   }
   if (a.isNeeded(1)) {
     Value one = a.constant(1, Algebra::typeOf(op.getFill()));
-    Value isFill = PadOp::create(a.getBuilder(), a.getLoc(), to, a.constant(0, from), one, op.getLow(),
-                                 op.getInterior());
+    Value isFill =
+        PadOp::create(a.getBuilder(), a.getLoc(), to, a.constant(0, from), one,
+                      op.getLow(), op.getInterior());
     a.contribute(1, a.sum(a.mul(d, isFill), 0, to.getRank()));
   }
 }
@@ -111,11 +123,15 @@ struct ReduceModel : AutodiffOpInterface::ExternalModel<ReduceModel, ReduceOp> {
       a.contribute(0, a.broadcast(a.cotangent(0), kept, type));
       return;
     }
-    // Elements that share the maximum or minimum share its gradient equally, as in PyTorch's amax.
+    // Elements that share the maximum or minimum share its gradient equally, as
+    // in PyTorch's amax.
     Value operand = a.primal(reduce.getOperand());
     Value extreme = a.broadcast(a.primal(reduce.getResult()), kept, type);
-    Value isExtreme = a.compare(arith::CmpFPredicate::OEQ, operand, extreme), zero = a.constant(0, type);
-    Value count = a.reduce(ReduceKind::sum, a.select(isExtreme, a.constant(1, type), zero), reduce.getAxes());
+    Value isExtreme = a.compare(arith::CmpFPredicate::OEQ, operand, extreme),
+          zero = a.constant(0, type);
+    Value count = a.reduce(ReduceKind::sum,
+                           a.select(isExtreme, a.constant(1, type), zero),
+                           reduce.getAxes());
     Value share = a.broadcast(a.div(a.cotangent(0), count), kept, type);
     a.contribute(0, a.select(isExtreme, a.term(share), zero));
   }
@@ -129,52 +145,65 @@ struct Factor {
 };
 } // namespace
 
-/// The axes of the gradient in the order in which the product of two factors has them.
+/// The axes of the gradient in the order in which the product of two factors
+/// has them.
 static SmallVector<int64_t> getLabels(const Factor &lhs, const Factor &rhs) {
   SmallVector<int64_t> labels;
   for (int64_t axis : lhs.batch)
     labels.push_back(lhs.labels[axis]);
   for (const Factor *factor : {&lhs, &rhs})
     for (auto [axis, label] : llvm::enumerate(factor->labels))
-      if (label >= 0 && !llvm::is_contained(factor->batch, static_cast<int64_t>(axis)))
+      if (label >= 0 &&
+          !llvm::is_contained(factor->batch, static_cast<int64_t>(axis)))
         labels.push_back(label);
   return labels;
 }
 
-/// The product with its axes in the order of their labels: of both orders of the
-/// factors, the one that needs no transposition where there is one.
+/// The product with its axes in the order of their labels: of both orders of
+/// the factors, the one that needs no transposition where there is one.
 static Value multiply(AdjointContext &a, const Factor &lhs, const Factor &rhs) {
   SmallVector<int64_t> labels = getLabels(lhs, rhs);
   const Factor *first = &lhs, *second = &rhs;
-  if (SmallVector<int64_t> swapped = getLabels(rhs, lhs); !llvm::is_sorted(labels) && llvm::is_sorted(swapped)) {
+  if (SmallVector<int64_t> swapped = getLabels(rhs, lhs);
+      !llvm::is_sorted(labels) && llvm::is_sorted(swapped)) {
     labels = swapped;
     std::swap(first, second);
   }
-  auto type = inferDotGeneral(Algebra::typeOf(first->value), Algebra::typeOf(second->value), first->batch,
+  auto type = inferDotGeneral(Algebra::typeOf(first->value),
+                              Algebra::typeOf(second->value), first->batch,
                               second->batch, first->contract, second->contract);
-  assert(succeeded(type) && "factors of a gradient fit if those of the forward do");
-  Value product = DotGeneralOp::create(a.getBuilder(), a.getLoc(), *type, first->value, second->value, first->batch,
-                                       second->batch, first->contract, second->contract);
+  assert(succeeded(type) &&
+         "factors of a gradient fit if those of the forward do");
+  Value product = DotGeneralOp::create(
+      a.getBuilder(), a.getLoc(), *type, first->value, second->value,
+      first->batch, second->batch, first->contract, second->contract);
   SmallVector<int64_t> permutation(labels.size());
   for (auto [index, label] : llvm::enumerate(labels))
     permutation[label] = index;
   return a.transpose(product, permutation);
 }
 
-/// Gradient of one factor: the cotangent times the other factor, contracted over the
-/// other's free axes. A weight's gradient thereby contracts over the microbatch.
+/// Gradient of one factor: the cotangent times the other factor, contracted
+/// over the other's free axes. A weight's gradient thereby contracts over the
+/// microbatch.
 static void dotRule(DotGeneralOp op, AdjointContext &a) {
-  SmallVector<int64_t> batch[2] = {SmallVector<int64_t>(op.getLhsBatch()), SmallVector<int64_t>(op.getRhsBatch())};
-  SmallVector<int64_t> contract[2] = {SmallVector<int64_t>(op.getLhsContract()),
-                                      SmallVector<int64_t>(op.getRhsContract())};
+  SmallVector<int64_t> batch[2] = {SmallVector<int64_t>(op.getLhsBatch()),
+                                   SmallVector<int64_t>(op.getRhsBatch())};
+  SmallVector<int64_t> contract[2] = {
+      SmallVector<int64_t>(op.getLhsContract()),
+      SmallVector<int64_t>(op.getRhsContract())};
   SmallVector<int64_t> free[2];
   for (int side : {0, 1})
-    for (int64_t axis : range(0, Algebra::typeOf(op->getOperand(side)).getRank()))
-      if (!llvm::is_contained(batch[side], axis) && !llvm::is_contained(contract[side], axis))
+    for (int64_t axis :
+         range(0, Algebra::typeOf(op->getOperand(side)).getRank()))
+      if (!llvm::is_contained(batch[side], axis) &&
+          !llvm::is_contained(contract[side], axis))
         free[side].push_back(axis);
-  int64_t batches = batch[0].size(), lhsFree = free[0].size(), rhsFree = free[1].size();
-  SmallVector<int64_t> cotangentFree[2] = {range(batches, batches + lhsFree),
-                                           range(batches + lhsFree, batches + lhsFree + rhsFree)};
+  int64_t batches = batch[0].size(), lhsFree = free[0].size(),
+          rhsFree = free[1].size();
+  SmallVector<int64_t> cotangentFree[2] = {
+      range(batches, batches + lhsFree),
+      range(batches + lhsFree, batches + lhsFree + rhsFree)};
   for (int side : {0, 1}) {
     if (!a.isNeeded(side))
       continue;
@@ -186,7 +215,8 @@ static void dotRule(DotGeneralOp op, AdjointContext &a) {
     for (auto [axis, label] : llvm::zip(cotangentFree[side], free[side]))
       cotangent.labels[axis] = label;
     Factor factor{a.primal(op->getOperand(other)), batch[other], free[other],
-                  SmallVector<int64_t>(Algebra::typeOf(op->getOperand(other)).getRank(), -1)};
+                  SmallVector<int64_t>(
+                      Algebra::typeOf(op->getOperand(other)).getRank(), -1)};
     for (auto [axis, label] : llvm::zip(batch[other], batch[side]))
       factor.labels[axis] = label;
     for (auto [axis, label] : llvm::zip(contract[other], contract[side]))
@@ -196,13 +226,17 @@ static void dotRule(DotGeneralOp op, AdjointContext &a) {
 }
 
 static void gatherRule(GatherOp op, AdjointContext &a) {
-  a.contribute(0, ScatterAddOp::create(a.getBuilder(), a.getLoc(), op.getOperand().getType(),
-                                       a.primal(op.getIndices()), a.cotangent(0), op.getAxis(), op.getBatchDims()));
+  a.contribute(0, ScatterAddOp::create(
+                      a.getBuilder(), a.getLoc(), op.getOperand().getType(),
+                      a.primal(op.getIndices()), a.cotangent(0), op.getAxis(),
+                      op.getBatchDims()));
 }
 
 static void scatterAddRule(ScatterAddOp op, AdjointContext &a) {
-  a.contribute(1, GatherOp::create(a.getBuilder(), a.getLoc(), op.getUpdates().getType(), a.cotangent(0),
-                                   a.primal(op.getIndices()), op.getAxis(), op.getBatchDims()));
+  a.contribute(1, GatherOp::create(a.getBuilder(), a.getLoc(),
+                                   op.getUpdates().getType(), a.cotangent(0),
+                                   a.primal(op.getIndices()), op.getAxis(),
+                                   op.getBatchDims()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -218,22 +252,27 @@ static void softmaxRule(SoftmaxOp op, AdjointContext &a) {
   a.contribute(0, a.mul(a.sub(d, a.term(mean)), r));
 }
 
-/// With n = (x - mean) * inverse, g = d * scale and means over the normalised axes:
-/// dx = inverse * (g - mean(g) - n * mean(g * n)), dscale = sum(d * n), dshift = sum(d).
+/// With n = (x - mean) * inverse, g = d * scale and means over the normalised
+/// axes: dx = inverse * (g - mean(g) - n * mean(g * n)), dscale = sum(d * n),
+/// dshift = sum(d).
 static void layerNormRule(LayerNormOp op, AdjointContext &a) {
-  RankedTensorType type = Algebra::typeOf(op.getOperand()), leading = Algebra::typeOf(op.getMean());
+  RankedTensorType type = Algebra::typeOf(op.getOperand()),
+                   leading = Algebra::typeOf(op.getMean());
   int64_t axis = op.getAxis(), rank = type.getRank();
   int64_t count = Algebra::typeOf(op.getScale()).getNumElements();
   Value d = a.cotangent(0), dMean = a.cotangent(1), dInverse = a.cotangent(2);
   auto readInverse = [&] { return a.primal(op.getInverseDeviation()); };
   auto readNormalized = [&] {
-    return normalize(a, a.primal(op.getOperand()), a.primal(op.getMean()), readInverse());
+    return normalize(a, a.primal(op.getOperand()), a.primal(op.getMean()),
+                     readInverse());
   };
   if (d && a.isNeeded(0)) {
     Value n = readNormalized();
     Value g = a.mul(d, a.broadcastTrailing(a.primal(op.getScale()), type));
-    Value meanG = a.broadcastLeading(a.scale(a.sum(g, axis, rank), 1.0 / count), type);
-    Value meanGN = a.broadcastLeading(a.scale(a.sum(a.mul(g, n), axis, rank), 1.0 / count), type);
+    Value meanG =
+        a.broadcastLeading(a.scale(a.sum(g, axis, rank), 1.0 / count), type);
+    Value meanGN = a.broadcastLeading(
+        a.scale(a.sum(a.mul(g, n), axis, rank), 1.0 / count), type);
     Value centered = a.sub(a.sub(g, a.term(meanG)), a.term(a.mul(n, meanGN)));
     a.contribute(0, a.mul(a.broadcastLeading(readInverse(), type), centered));
   }
@@ -241,7 +280,8 @@ static void layerNormRule(LayerNormOp op, AdjointContext &a) {
     a.contribute(0, a.broadcastLeading(a.scale(dMean, 1.0 / count), type));
   if (dInverse && a.isNeeded(0)) {
     Value inverse = readInverse();
-    Value factor = a.mul(a.scale(dInverse, -1.0 / count), a.mul(inverse, inverse));
+    Value factor =
+        a.mul(a.scale(dInverse, -1.0 / count), a.mul(inverse, inverse));
     a.contribute(0, a.mul(readNormalized(), a.broadcastLeading(factor, type)));
   }
   if (d && a.isNeeded(1))
@@ -251,16 +291,19 @@ static void layerNormRule(LayerNormOp op, AdjointContext &a) {
 }
 
 /// erf form: Phi(x) + x phi(x), Phi being 0.5 (1 + erf(x / sqrt 2)).
-/// tanh form, t = tanh(s (x + c x^3)): 0.5 (1 + t) + 0.5 x (1 - t^2) s (1 + 3 c x^2).
+/// tanh form, t = tanh(s (x + c x^3)): 0.5 (1 + t) + 0.5 x (1 - t^2) s (1 + 3 c
+/// x^2).
 static void geluRule(GeluOp op, AdjointContext &a) {
   Value x = a.primal(op.getOperand()), inner, slope;
   Value one = a.constant(1, Algebra::typeOf(x)), square = a.mul(x, x);
   if (op.getTanh()) {
-    Value argument = a.scale(a.add(x, a.scale(a.mul(square, x), kGeluCubic)), kGeluScale);
+    Value argument =
+        a.scale(a.add(x, a.scale(a.mul(square, x), kGeluCubic)), kGeluScale);
     inner = a.apply<math::TanhOp>(argument);
     Value inside = a.add(a.constant(kGeluScale, Algebra::typeOf(x)),
                          a.term(a.scale(square, 3 * kGeluCubic * kGeluScale)));
-    slope = a.mul(a.scale(a.sub(one, a.term(a.mul(inner, inner))), 0.5), inside);
+    slope =
+        a.mul(a.scale(a.sub(one, a.term(a.mul(inner, inner))), 0.5), inside);
   } else {
     inner = a.apply<math::ErfOp>(a.scale(x, kInverseSqrt2));
     constexpr double kInverseSqrtTwoPi = 0.39894228040143267794;
@@ -271,23 +314,29 @@ static void geluRule(GeluOp op, AdjointContext &a) {
   a.contribute(0, a.mul(a.cotangent(0), derivative));
 }
 
-/// With p = exp(x - logSum): (p - onehot(label)) * d, 0 in ignored rows, and p * dLogSum.
+/// With p = exp(x - logSum): (p - onehot(label)) * d, 0 in ignored rows, and p
+/// * dLogSum.
 static void crossEntropyRule(CrossEntropyOp op, AdjointContext &a) {
   Value dLosses = a.cotangent(0), dLogSum = a.cotangent(1);
   Value logits = a.primal(op.getLogits());
-  RankedTensorType type = Algebra::typeOf(logits), rows = Algebra::typeOf(op.getLosses());
+  RankedTensorType type = Algebra::typeOf(logits),
+                   rows = Algebra::typeOf(op.getLosses());
   Value logSum = a.broadcastLeading(a.primal(op.getLogSum()), type);
   Value probability = a.exp(a.sub(logits, logSum));
   if (dLosses) {
     Value labels = a.primal(op.getLabels());
     RankedTensorType labelType = Algebra::typeOf(labels);
-    RankedTensorType indexType = withElementType(type, labelType.getElementType());
-    Value index = IotaOp::create(a.getBuilder(), a.getLoc(), indexType, type.getRank() - 1);
-    Value isLabel = a.compare(arith::CmpIPredicate::eq, index, a.broadcastLeading(labels, indexType));
+    RankedTensorType indexType =
+        withElementType(type, labelType.getElementType());
+    Value index = IotaOp::create(a.getBuilder(), a.getLoc(), indexType,
+                                 type.getRank() - 1);
+    Value isLabel = a.compare(arith::CmpIPredicate::eq, index,
+                              a.broadcastLeading(labels, indexType));
     Value oneHot = a.select(isLabel, a.constant(1, type), a.constant(0, type));
     Value weight = dLosses;
     if (auto ignored = op.getIgnoreIndex()) {
-      Value isIgnored = a.compare(arith::CmpIPredicate::eq, labels, a.integer(*ignored, labelType));
+      Value isIgnored = a.compare(arith::CmpIPredicate::eq, labels,
+                                  a.integer(*ignored, labelType));
       weight = a.select(isIgnored, a.constant(0, rows), dLosses);
     }
     Value difference = a.sub(a.term(probability), a.term(oneHot));

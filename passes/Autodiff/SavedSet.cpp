@@ -30,10 +30,12 @@ bool harmony::autodiff::isRecomputable(Value value) {
     return false;
   if (isa<LayerNormOp>(op))
     return value == cast<LayerNormOp>(op).getResult();
-  if (isView(op) || isa<IotaOp, GetOp, SoftmaxOp, GeluOp, arith::ConstantOp>(op))
+  if (isView(op) ||
+      isa<IotaOp, GetOp, SoftmaxOp, GeluOp, arith::ConstantOp>(op))
     return true;
-  return isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect()) && isPure(op) &&
-         op->hasTrait<OpTrait::Elementwise>();
+  return isa_and_nonnull<arith::ArithDialect, math::MathDialect>(
+             op->getDialect()) &&
+         isPure(op) && op->hasTrait<OpTrait::Elementwise>();
 }
 
 SmallVector<Value> harmony::autodiff::getRecomputeOperands(Value value) {
@@ -46,28 +48,33 @@ SmallVector<Value> harmony::autodiff::getRecomputeOperands(Value value) {
 
 /// Bytes of a value for one sample, booleans being bytes.
 static int64_t getBytes(Value value) {
-  RankedTensorType type = instantiate(cast<RankedTensorType>(value.getType()), 1);
-  return type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+  RankedTensorType type =
+      instantiate(cast<RankedTensorType>(value.getType()), 1);
+  return type.getNumElements() *
+         llvm::divideCeil(type.getElementTypeBitWidth(), 8);
 }
 
-/// What saving a value costs: bytes, then whether it would be written only to be
-/// saved. Library calls read and write memory, so their operands and results are
-/// there anyway; a view would be copied.
+/// What saving a value costs: bytes, then whether it would be written only to
+/// be saved. Library calls read and write memory, so their operands and results
+/// are there anyway; a view would be copied.
 static int64_t getCost(Value value) {
-  constexpr int64_t kBytes = 1024; // more than the values of a layer that could tie
+  constexpr int64_t kBytes =
+      1024; // more than the values of a layer that could tie
   Operation *op = value.getDefiningOp();
   int64_t penalty = 1;
   if (isView(op))
     penalty = 2;
   else if (!isRecomputable(value) || isa<SoftmaxOp, LayerNormOp>(op) ||
-           llvm::any_of(value.getUsers(), [](Operation *user) { return isa<DotGeneralOp>(user); }))
+           llvm::any_of(value.getUsers(), [](Operation *user) {
+             return isa<DotGeneralOp>(user);
+           }))
     penalty = 0;
   return getBytes(value) * kBytes + penalty;
 }
 
 namespace {
-/// Maximum flow by augmenting shortest paths (Edmonds and Karp, 1972); the graphs have
-/// some hundred nodes.
+/// Maximum flow by augmenting shortest paths (Edmonds and Karp, 1972); the
+/// graphs have some hundred nodes.
 class FlowGraph {
 public:
   static constexpr int64_t kInfinite = std::numeric_limits<int64_t>::max() / 4;
@@ -89,7 +96,8 @@ public:
         int node = queue.front();
         queue.pop();
         for (int edge : edgesOf[node])
-          if (int to = edges[edge].to; edges[edge].capacity > 0 && enteredBy[to] < 0 && to != source) {
+          if (int to = edges[edge].to;
+              edges[edge].capacity > 0 && enteredBy[to] < 0 && to != source) {
             enteredBy[to] = edge;
             queue.push(to);
           }
@@ -97,16 +105,19 @@ public:
       if (enteredBy[sink] < 0)
         return;
       int64_t flow = kInfinite;
-      for (int node = sink; node != source; node = edges[enteredBy[node] ^ 1].to)
+      for (int node = sink; node != source;
+           node = edges[enteredBy[node] ^ 1].to)
         flow = std::min(flow, edges[enteredBy[node]].capacity);
-      for (int node = sink; node != source; node = edges[enteredBy[node] ^ 1].to) {
+      for (int node = sink; node != source;
+           node = edges[enteredBy[node] ^ 1].to) {
         edges[enteredBy[node]].capacity -= flow;
         edges[enteredBy[node] ^ 1].capacity += flow;
       }
     }
   }
 
-  /// The nodes from which the sink can be reached through what capacity is left.
+  /// The nodes from which the sink can be reached through what capacity is
+  /// left.
   std::vector<bool> getSinkSide(int sink) const {
     std::vector<bool> reaches(edgesOf.size());
     reaches[sink] = true;
@@ -115,7 +126,8 @@ public:
       int node = queue.front();
       queue.pop();
       for (int edge : edgesOf[node])
-        if (int from = edges[edge].to; edges[edge ^ 1].capacity > 0 && !reaches[from]) {
+        if (int from = edges[edge].to;
+            edges[edge ^ 1].capacity > 0 && !reaches[from]) {
           reaches[from] = true;
           queue.push(from);
         }
@@ -141,8 +153,8 @@ static bool comesBefore(Value lhs, Value rhs) {
 }
 
 SmallVector<Value> harmony::autodiff::chooseSavedValues(ArrayRef<Value> reads) {
-  // The values that the reads can be recomputed from. Value i is an edge from node
-  // 2i + 2 to 2i + 3 whose capacity is the cost of saving it.
+  // The values that the reads can be recomputed from. Value i is an edge from
+  // node 2i + 2 to 2i + 3 whose capacity is the cost of saving it.
   llvm::SetVector<Value> values;
   for (Value read : reads)
     if (read.getDefiningOp())

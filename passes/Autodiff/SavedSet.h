@@ -15,20 +15,22 @@
 namespace harmony::autodiff {
 
 /// Whether the backward may compute this value again from the operands that
-/// getRecomputeOperands() names, with the same bits and no sum over many elements:
-/// elementwise and shape ops, softmax, and a layer_norm's result given its statistics.
+/// getRecomputeOperands() names, with the same bits and no sum over many
+/// elements: elementwise and shape ops, softmax, and a layer_norm's result
+/// given its statistics.
 bool isRecomputable(mlir::Value value);
 
 /// The values that recomputing `value` reads.
 llvm::SmallVector<mlir::Value> getRecomputeOperands(mlir::Value value);
 
-/// The fewest bytes per sample to save such that all of `reads`, values of one block,
-/// can be had in the backward: from arguments, which cost nothing, from what is
-/// saved, and by recomputing. It is a minimum cut of the forward's data flow (the
-/// rematerialisation of PyTorch's min-cut partitioner). Of equal cuts it is one
-/// through values that are in memory anyway, and of those the latest: least is
-/// recomputed. Returned in the order of the forward.
-llvm::SmallVector<mlir::Value> chooseSavedValues(llvm::ArrayRef<mlir::Value> reads);
+/// The fewest bytes per sample to save such that all of `reads`, values of one
+/// block, can be had in the backward: from arguments, which cost nothing, from
+/// what is saved, and by recomputing. It is a minimum cut of the forward's data
+/// flow (the rematerialisation of PyTorch's min-cut partitioner). Of equal cuts
+/// it is one through values that are in memory anyway, and of those the latest:
+/// least is recomputed. Returned in the order of the forward.
+llvm::SmallVector<mlir::Value>
+chooseSavedValues(llvm::ArrayRef<mlir::Value> reads);
 
 } // namespace harmony::autodiff
 

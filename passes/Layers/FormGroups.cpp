@@ -29,22 +29,28 @@ bool isPointwise(Operation *op) {
 
 /// An argument in another shape.
 bool isArgumentView(Operation *op) {
-  return isa_and_present<nn::ReshapeOp, nn::TransposeOp, nn::SliceOp>(op) && isa<BlockArgument>(op->getOperand(0));
+  return isa_and_present<nn::ReshapeOp, nn::TransposeOp, nn::SliceOp>(op) &&
+         isa<BlockArgument>(op->getOperand(0));
 }
 
-/// The ops that are repeated in every group that reads them rather than stored: constants, broadcasts,
-/// iotas, and cheap pointwise work on nothing but these and arguments (masks made of labels).
+/// The ops that are repeated in every group that reads them rather than stored:
+/// constants, broadcasts, iotas, and cheap pointwise work on nothing but these
+/// and arguments (masks made of labels).
 DenseSet<Operation *> findLeaves(func::FuncOp function) {
   DenseSet<Operation *> leaves;
   auto isLeafOperand = [&](Value operand) {
     // Floating arguments are activations: what is made of them is stored.
-    bool isFloat = isa<FloatType>(cast<RankedTensorType>(operand.getType()).getElementType());
+    bool isFloat = isa<FloatType>(
+        cast<RankedTensorType>(operand.getType()).getElementType());
     Operation *producer = operand.getDefiningOp();
-    return !producer || isArgumentView(producer) ? !isFloat : leaves.contains(producer);
+    return !producer || isArgumentView(producer) ? !isFloat
+                                                 : leaves.contains(producer);
   };
   for (Operation &op : function.front().without_terminator()) {
     bool isSource = isa<arith::ConstantOp, nn::BroadcastOp, nn::IotaOp>(op);
-    bool isCheap = isPointwise(&op) && !isa<math::MathDialect>(op.getDialect()) && !isa<arith::DivFOp>(op);
+    bool isCheap = isPointwise(&op) &&
+                   !isa<math::MathDialect>(op.getDialect()) &&
+                   !isa<arith::DivFOp>(op);
     if (isSource || (isCheap && llvm::all_of(op.getOperands(), isLeafOperand)))
       leaves.insert(&op);
   }
@@ -53,22 +59,26 @@ DenseSet<Operation *> findLeaves(func::FuncOp function) {
 
 /// Ops that stay outside of groups: library calls, views, and what moves data.
 bool isOpaque(Operation *op) {
-  return isa<nn::DotGeneralOp, nn::ReshapeOp, nn::TransposeOp, nn::SliceOp, nn::ConcatOp, nn::PadOp,
-             nn::ScatterAddOp, nn::GetOp>(op);
+  return isa<nn::DotGeneralOp, nn::ReshapeOp, nn::TransposeOp, nn::SliceOp,
+             nn::ConcatOp, nn::PadOp, nn::ScatterAddOp, nn::GetOp>(op);
 }
 
 /// Shape and batch: what a domain is compared by.
 struct Shape {
   SmallVector<int64_t> extents;
   Attribute encoding;
-  explicit Shape(Type type) : extents(cast<RankedTensorType>(type).getShape()),
-                              encoding(cast<RankedTensorType>(type).getEncoding()) {}
-  bool operator==(const Shape &other) const { return extents == other.extents && encoding == other.encoding; }
+  explicit Shape(Type type)
+      : extents(cast<RankedTensorType>(type).getShape()),
+        encoding(cast<RankedTensorType>(type).getEncoding()) {}
+  bool operator==(const Shape &other) const {
+    return extents == other.extents && encoding == other.encoding;
+  }
   /// This shape without its last `count` axes.
   Shape drop(int64_t count) const {
     Shape result = *this;
     result.extents.resize(extents.size() - count);
-    if (auto batch = dyn_cast_or_null<nn::BatchAttr>(encoding); batch && batch.getAxis() >= static_cast<int64_t>(result.extents.size()))
+    if (auto batch = dyn_cast_or_null<nn::BatchAttr>(encoding);
+        batch && batch.getAxis() >= static_cast<int64_t>(result.extents.size()))
       result.encoding = {};
     return result;
   }
@@ -80,15 +90,18 @@ int64_t rowAxes(Operation *op) {
   if (isa<nn::SoftmaxOp, nn::CrossEntropyOp>(op))
     return 1;
   if (auto norm = dyn_cast<nn::LayerNormOp>(op))
-    return cast<RankedTensorType>(norm.getOperand().getType()).getRank() - norm.getAxis();
+    return cast<RankedTensorType>(norm.getOperand().getType()).getRank() -
+           norm.getAxis();
   auto reduce = dyn_cast<nn::ReduceOp>(op);
   if (!reduce)
     return 0;
-  int64_t rank = cast<RankedTensorType>(reduce.getOperand().getType()).getRank();
+  int64_t rank =
+      cast<RankedTensorType>(reduce.getOperand().getType()).getRank();
   SmallVector<int64_t> axes(reduce.getAxes());
   llvm::sort(axes);
   for (auto [index, axis] : llvm::enumerate(axes))
-    if (axis != rank - static_cast<int64_t>(axes.size()) + static_cast<int64_t>(index))
+    if (axis !=
+        rank - static_cast<int64_t>(axes.size()) + static_cast<int64_t>(index))
       return 0;
   return axes.size();
 }
@@ -123,7 +136,8 @@ struct Group {
 
 class GroupFormer {
 public:
-  explicit GroupFormer(func::FuncOp function) : function(function), leaves(findLeaves(function)) {}
+  explicit GroupFormer(func::FuncOp function)
+      : function(function), leaves(findLeaves(function)) {}
 
   size_t run() {
     // What only looks at arguments waits for nothing, wherever it stands.
@@ -140,7 +154,8 @@ public:
 private:
   bool isLeaf(Operation *op) const { return leaves.contains(op); }
 
-  /// The last item (group or opaque op, in order of emission) that `value` waits for, -1: none.
+  /// The last item (group or opaque op, in order of emission) that `value`
+  /// waits for, -1: none.
   int itemOf(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op)
@@ -158,8 +173,9 @@ private:
     int last = -1;
     for (Value operand : op->getOperands())
       last = std::max(last, itemOf(operand));
-    // The latest group that comes no earlier than what the op reads: one pass over memory serves
-    // independent work over the same domain too (the moments of an optimizer).
+    // The latest group that comes no earlier than what the op reads: one pass
+    // over memory serves independent work over the same domain too (the moments
+    // of an optimizer).
     if (!isOpaque(op))
       for (int index = items.size(); index-- > std::max(last, 0);)
         if (items[index].group && canJoin(*items[index].group, op)) {
@@ -187,14 +203,17 @@ private:
       return false; // reads its operand at random
     if (domain == group.domain) {
       if (isColumnReduction(op) && row == domain.rank())
-        return true; // everything into one value: a row reduction, then a column one
+        return true; // everything into one value: a row reduction, then a
+                     // column one
       return row == 0 || group.row == 0 || row == group.row;
     }
     // Work on the results of row reductions.
-    return group.row != 0 && domain == group.domain.drop(group.row) && (isPointwise(op) || isColumnReduction(op));
+    return group.row != 0 && domain == group.domain.drop(group.row) &&
+           (isPointwise(op) || isColumnReduction(op));
   }
 
-  /// Whether `value` is, or is made by leaves from, a finished column reduction of the group.
+  /// Whether `value` is, or is made by leaves from, a finished column reduction
+  /// of the group.
   bool readsComplete(Group &group, Value value) const {
     llvm::SetVector<Value> reached;
     reached.insert(value);
@@ -231,7 +250,8 @@ private:
       for (OpOperand &operand : op->getOpOperands()) {
         // What a pad fills with is an attribute of it, in effect.
         Operation *producer = operand.get().getDefiningOp();
-        if (isa<nn::PadOp>(op) && operand.getOperandNumber() == 1 && isa_and_present<arith::ConstantOp>(producer)) {
+        if (isa<nn::PadOp>(op) && operand.getOperandNumber() == 1 &&
+            isa_and_present<arith::ConstantOp>(producer)) {
           if (!mapping.contains(operand.get()))
             builder.clone(*producer, mapping);
           continue;
@@ -244,13 +264,15 @@ private:
       materialise(operand.get(), builder, mapping);
       operand.set(mapping.lookup(operand.get()));
     }
-    auto ops = llvm::map_to_vector(function.front().without_terminator(), [](Operation &op) { return &op; });
+    auto ops = llvm::map_to_vector(function.front().without_terminator(),
+                                   [](Operation &op) { return &op; });
     for (Operation *op : llvm::reverse(ops))
       if (op->use_empty())
         op->erase();
   }
 
-  /// A leaf that is read where it cannot be repeated becomes a group of its own.
+  /// A leaf that is read where it cannot be repeated becomes a group of its
+  /// own.
   void materialise(Value value, OpBuilder &builder, IRMapping &mapping) {
     if (mapping.contains(value))
       return;
@@ -261,8 +283,10 @@ private:
     emitGroup(group, builder, mapping);
   }
 
-  /// Clones leaves that `value` is made from into the group, in front of their users.
-  void collectLeaves(Value value, const Group &group, llvm::SetVector<Operation *> &ops) const {
+  /// Clones leaves that `value` is made from into the group, in front of their
+  /// users.
+  void collectLeaves(Value value, const Group &group,
+                     llvm::SetVector<Operation *> &ops) const {
     Operation *op = value.getDefiningOp();
     if (!op || !isLeaf(op) || group.ops.contains(op) || ops.contains(op))
       return;
@@ -273,7 +297,8 @@ private:
     ops.insert(op);
   }
 
-  /// Whether pointwise work of a shape can be part of the group: over the domain, or one value a row.
+  /// Whether pointwise work of a shape can be part of the group: over the
+  /// domain, or one value a row.
   static bool fits(const Shape &shape, const Group &group) {
     for (int64_t dropped = 0; dropped <= group.domain.rank(); ++dropped)
       if (shape == group.domain.drop(dropped))
@@ -293,13 +318,17 @@ private:
     SmallVector<Location> locs;
     for (Operation *op : ops) {
       for (Value operand : op->getOperands())
-        if (Operation *producer = operand.getDefiningOp(); !producer || !ops.contains(producer))
+        if (Operation *producer = operand.getDefiningOp();
+            !producer || !ops.contains(producer))
           operands.insert(operand);
       if (!group.ops.contains(op))
         continue;
       locs.push_back(op->getLoc());
       for (Value result : op->getResults())
-        if (outputs.contains(result) || llvm::any_of(result.getUsers(), [&](Operation *user) { return isOutside(user, group); }))
+        if (outputs.contains(result) ||
+            llvm::any_of(result.getUsers(), [&](Operation *user) {
+              return isOutside(user, group);
+            }))
           results.push_back(result);
     }
     SmallVector<Value> mappedOperands;
@@ -307,11 +336,14 @@ private:
       materialise(operand, builder, mapping);
       mappedOperands.push_back(mapping.lookup(operand));
     }
-    auto op = nn::GroupOp::create(builder, builder.getFusedLoc(locs), TypeRange(ValueRange(results)), mappedOperands);
+    auto op =
+        nn::GroupOp::create(builder, builder.getFusedLoc(locs),
+                            TypeRange(ValueRange(results)), mappedOperands);
     Block *body = &op.getBody().emplaceBlock();
     IRMapping inner;
     for (Value operand : operands)
-      inner.map(operand, body->addArgument(operand.getType(), operand.getLoc()));
+      inner.map(operand,
+                body->addArgument(operand.getType(), operand.getLoc()));
     OpBuilder bodyBuilder = OpBuilder::atBlockEnd(body);
     for (Operation *member : ops)
       bodyBuilder.clone(*member, inner);
@@ -323,7 +355,8 @@ private:
       mapping.map(result, replacement);
   }
 
-  /// Whether `user`, directly or through leaves, belongs to something else than the group.
+  /// Whether `user`, directly or through leaves, belongs to something else than
+  /// the group.
   bool isOutside(Operation *user, const Group &group) const {
     llvm::SetVector<Operation *> reached;
     reached.insert(user);
@@ -352,13 +385,16 @@ private:
 
 } // namespace
 
-size_t harmony::formGroups(func::FuncOp function) { return GroupFormer(function).run(); }
+size_t harmony::formGroups(func::FuncOp function) {
+  return GroupFormer(function).run();
+}
 
 namespace {
 struct FormGroups : harmony::impl::FormGroupsPassBase<FormGroups> {
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (function->hasAttr(kLayerAttr) || function.getName().ends_with(".bwd"))
+      if (function->hasAttr(nn::kLayerAttr) ||
+          function.getName().ends_with(".bwd"))
         groupCount += formGroups(function);
     }
   }

@@ -24,9 +24,9 @@ using namespace harmony;
 
 namespace {
 
-/// What a value depends on. Only `Chain` values, which depend on weights (trained
-/// or frozen) and on inputs, have a place in the sequence of layers. Constants and
-/// buffers are not weights: tables of positions and masks.
+/// What a value depends on. Only `Chain` values, which depend on weights
+/// (trained or frozen) and on inputs, have a place in the sequence of layers.
+/// Constants and buffers are not weights: tables of positions and masks.
 enum class Origin { Constant, Weights, Inputs, Chain };
 
 Origin join(Origin a, Origin b) {
@@ -49,7 +49,8 @@ int64_t bytesPerSample(Value value) {
 }
 
 void eraseDeadOps(func::FuncOp function) {
-  auto ops = llvm::map_to_vector(function.front().without_terminator(), [](Operation &op) { return &op; });
+  auto ops = llvm::map_to_vector(function.front().without_terminator(),
+                                 [](Operation &op) { return &op; });
   for (Operation *op : llvm::reverse(ops))
     if (op->use_empty() && isPure(op))
       op->erase();
@@ -61,8 +62,8 @@ public:
   Chain(func::FuncOp function, SymbolTable &symbols) {
     for (BlockArgument argument : function.getArguments())
       origins[argument] = Origin::Inputs;
-    // What the function is for is computed by a layer, whatever it depends on: penalties
-    // of weights, outputs that depend on inputs alone.
+    // What the function is for is computed by a layer, whatever it depends on:
+    // penalties of weights, outputs that depend on inputs alone.
     DenseSet<Operation *> roots;
     for (Value result : function.front().getTerminator()->getOperands())
       roots.insert(result.getDefiningOp());
@@ -74,7 +75,8 @@ public:
       Origin origin = Origin::Constant;
       bool isTrained = false;
       if (auto get = dyn_cast<nn::GetOp>(op)) {
-        nn::Role role = symbols.lookup<nn::VariableOp>(get.getVariable()).getRole();
+        nn::Role role =
+            symbols.lookup<nn::VariableOp>(get.getVariable()).getRole();
         if (role != nn::Role::constant && role != nn::Role::buffer)
           origin = Origin::Weights;
         isTrained = role == nn::Role::parameter;
@@ -87,7 +89,9 @@ public:
       }
       for (Value result : op.getResults()) {
         origins[result] = origin;
-        if (isTrained && isa<FloatType>(cast<RankedTensorType>(result.getType()).getElementType()))
+        if (isTrained &&
+            isa<FloatType>(
+                cast<RankedTensorType>(result.getType()).getElementType()))
           trained.insert(result);
       }
       if (origin == Origin::Chain)
@@ -98,13 +102,13 @@ public:
   }
 
   Origin getOrigin(Value value) const { return origins.lookup(value); }
-  /// Whether a value gets a gradient: it is floating and depends, by floating values,
-  /// on a trained parameter.
+  /// Whether a value gets a gradient: it is floating and depends, by floating
+  /// values, on a trained parameter.
   bool isTrained(Value value) const { return trained.contains(value); }
   ArrayRef<Operation *> getOps() const { return ops; }
 
-  /// Indices of the ops behind which the chain is cut, ascending; the last op is
-  /// not among them.
+  /// Indices of the ops behind which the chain is cut, ascending; the last op
+  /// is not among them.
   SmallVector<size_t> findCuts() const {
     SmallVector<size_t> heavy = findHeavyOps();
     if (heavy.size() < 2)
@@ -127,7 +131,8 @@ public:
     SmallVector<size_t> cuts;
     for (size_t i = 0; i < gaps.size(); ++i) {
       bool narrowLeft = i == 0 || gaps[i].bytes < gaps[i - 1].bytes;
-      bool narrowRight = i + 1 == gaps.size() || gaps[i].bytes < gaps[i + 1].bytes;
+      bool narrowRight =
+          i + 1 == gaps.size() || gaps[i].bytes < gaps[i + 1].bytes;
       if (gaps[i].values == 1 || (narrowLeft && narrowRight))
         cuts.push_back(gaps[i].cut);
     }
@@ -156,14 +161,16 @@ private:
   }
 
   /// bytes[p], values[p]: what of the chain is live behind op p.
-  void measureLiveSets(MutableArrayRef<int64_t> bytes, MutableArrayRef<int64_t> values) const {
+  void measureLiveSets(MutableArrayRef<int64_t> bytes,
+                       MutableArrayRef<int64_t> values) const {
     for (auto [index, op] : llvm::enumerate(ops)) {
       for (Value result : op->getResults()) {
         size_t last = index;
         for (Operation *user : result.getUsers()) {
           auto it = position.find(user);
           // The loss and results are read at the end.
-          last = std::max(last, it == position.end() ? ops.size() - 1 : it->second);
+          last = std::max(last,
+                          it == position.end() ? ops.size() - 1 : it->second);
         }
         for (size_t p = index; p < last; ++p) {
           bytes[p] += bytesPerSample(result);
@@ -182,8 +189,10 @@ private:
 /// Replaces the body of one function by calls of layer functions.
 class LayerBuilder {
 public:
-  LayerBuilder(func::FuncOp function, llvm::StringMap<func::FuncOp> &known, SymbolTable &symbols, bool trains)
-      : function(function), chain(function, symbols), known(known), symbols(symbols), trains(trains) {}
+  LayerBuilder(func::FuncOp function, llvm::StringMap<func::FuncOp> &known,
+               SymbolTable &symbols, bool trains)
+      : function(function), chain(function, symbols), known(known),
+        symbols(symbols), trains(trains) {}
 
   /// Returns the number of layers.
   size_t run() {
@@ -207,7 +216,8 @@ public:
   }
 
 private:
-  void buildLayer(ArrayRef<Operation *> segment, size_t index, OpBuilder &builder) {
+  void buildLayer(ArrayRef<Operation *> segment, size_t index,
+                  OpBuilder &builder) {
     DenseSet<Operation *> inside(segment.begin(), segment.end());
     // What the layer reads, in three classes, each in the order of first use.
     llvm::SetVector<Value> weights, inputs, cuts;
@@ -222,23 +232,30 @@ private:
     SmallVector<Value> results;
     for (Operation *op : segment)
       for (Value result : op->getResults())
-        if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !inside.contains(user); }))
+        if (llvm::any_of(result.getUsers(), [&](Operation *user) {
+              return !inside.contains(user);
+            }))
           results.push_back(result);
 
     Location loc = segment.back()->getLoc();
-    func::FuncOp layer = outline(segment, repeated.getArrayRef(), arguments, results, loc);
+    func::FuncOp layer =
+        outline(segment, repeated.getArrayRef(), arguments, results, loc);
     SmallVector<Value> operands;
     for (Value argument : arguments)
       operands.push_back(mapped.lookupOrDefault(argument));
     auto call = func::CallOp::create(builder, loc, layer, operands);
-    call->setAttr(kLayerNameAttr, builder.getStringAttr(nameLayer(segment, index)));
+    call->setAttr(nn::kLayerNameAttr,
+                  builder.getStringAttr(nameLayer(segment, index)));
     for (auto [result, replacement] : llvm::zip(results, call.getResults()))
       mapped.map(result, replacement);
   }
 
-  /// Sorts the leaves that `value` is computed from into classes and lists the ops to repeat.
-  void collect(Value value, const DenseSet<Operation *> &inside, llvm::SetVector<Value> &weights,
-               llvm::SetVector<Value> &inputs, llvm::SetVector<Value> &cuts, llvm::SetVector<Operation *> &repeated) {
+  /// Sorts the leaves that `value` is computed from into classes and lists the
+  /// ops to repeat.
+  void collect(Value value, const DenseSet<Operation *> &inside,
+               llvm::SetVector<Value> &weights, llvm::SetVector<Value> &inputs,
+               llvm::SetVector<Value> &cuts,
+               llvm::SetVector<Operation *> &repeated) {
     Operation *op = value.getDefiningOp();
     if (!op) {
       inputs.insert(value);
@@ -259,16 +276,20 @@ private:
     }
   }
 
-  func::FuncOp outline(ArrayRef<Operation *> segment, ArrayRef<Operation *> repeated, ArrayRef<Value> arguments,
-                       ArrayRef<Value> results, Location loc) {
+  func::FuncOp outline(ArrayRef<Operation *> segment,
+                       ArrayRef<Operation *> repeated,
+                       ArrayRef<Value> arguments, ArrayRef<Value> results,
+                       Location loc) {
     MLIRContext *context = function.getContext();
-    auto type = FunctionType::get(context, TypeRange(ValueRange(arguments)), TypeRange(ValueRange(results)));
+    auto type = FunctionType::get(context, TypeRange(ValueRange(arguments)),
+                                  TypeRange(ValueRange(results)));
     auto layer = func::FuncOp::create(loc, "layer", type);
     layer.setPrivate();
-    layer->setAttr(kLayerAttr, UnitAttr::get(context));
+    layer->setAttr(nn::kLayerAttr, UnitAttr::get(context));
     Block *body = layer.addEntryBlock();
     IRMapping mapping;
-    for (auto [argument, parameter] : llvm::zip(arguments, body->getArguments()))
+    for (auto [argument, parameter] :
+         llvm::zip(arguments, body->getArguments()))
       mapping.map(argument, parameter);
     for (auto [read, first] : sameRead)
       if (mapping.contains(first))
@@ -286,14 +307,15 @@ private:
     UnitAttr unit = UnitAttr::get(context);
     for (auto [index, argument] : llvm::enumerate(arguments))
       if (chain.isTrained(argument))
-        layer.setArgAttr(index, kDifferentiableAttr, unit);
+        layer.setArgAttr(index, nn::kDifferentiableAttr, unit);
     for (auto [index, result] : llvm::enumerate(results))
       if (chain.isTrained(result))
-        layer.setResultAttr(index, kDifferentiableAttr, unit);
+        layer.setResultAttr(index, nn::kDifferentiableAttr, unit);
     return unique(layer);
   }
 
-  /// Returns the function that equals `layer`, which is deleted, or else inserts it.
+  /// Returns the function that equals `layer`, which is deleted, or else
+  /// inserts it.
   func::FuncOp unique(func::FuncOp layer) {
     std::string text;
     llvm::raw_string_ostream stream(text);
@@ -333,13 +355,14 @@ private:
     return name.empty() ? "layer " + std::to_string(index) : name;
   }
 
-  /// Redirects loss and results to the calls and erases the old body, but for the
-  /// reads of variables.
+  /// Redirects loss and results to the calls and erases the old body, but for
+  /// the reads of variables.
   void finish() {
     Operation *terminator = function.front().getTerminator();
     // They are moved: collected first.
     for (nn::LossOp loss : llvm::to_vector(function.getOps<nn::LossOp>())) {
-      loss.getNumeratorMutable().assign(mapped.lookupOrDefault(loss.getNumerator()));
+      loss.getNumeratorMutable().assign(
+          mapped.lookupOrDefault(loss.getNumerator()));
       loss->moveBefore(terminator);
     }
     for (OpOperand &operand : terminator->getOpOperands())
@@ -353,8 +376,8 @@ private:
   SymbolTable &symbols;
   bool trains;
   IRMapping mapped;
-  DenseMap<StringAttr, Value> reads;          ///< first read of each variable
-  llvm::MapVector<Value, Value> sameRead;     ///< other reads, to the first
+  DenseMap<StringAttr, Value> reads;      ///< first read of each variable
+  llvm::MapVector<Value, Value> sameRead; ///< other reads, to the first
 };
 
 struct FormLayers : harmony::impl::FormLayersPassBase<FormLayers> {
@@ -363,7 +386,8 @@ struct FormLayers : harmony::impl::FormLayersPassBase<FormLayers> {
     SymbolTable symbols(module);
     auto main = symbols.lookup<func::FuncOp>(kMainName);
     if (!main) {
-      module.emitError("no function @main: the module is not a normalised model");
+      module.emitError(
+          "no function @main: the module is not a normalised model");
       return signalPassFailure();
     }
     outlineConstants(main, symbols);
@@ -387,18 +411,23 @@ struct FormLayers : harmony::impl::FormLayersPassBase<FormLayers> {
     functionCount += known.size();
   }
 
-  /// Tables become variables: a kernel reads them from memory like everything else.
+  /// Tables become variables: a kernel reads them from memory like everything
+  /// else.
   static void outlineConstants(func::FuncOp main, SymbolTable &symbols) {
-    for (auto constant : llvm::make_early_inc_range(main.getOps<arith::ConstantOp>())) {
+    for (auto constant :
+         llvm::make_early_inc_range(main.getOps<arith::ConstantOp>())) {
       auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
       if (!elements || elements.isSplat())
         continue;
       OpBuilder builder(main);
       auto type = cast<RankedTensorType>(elements.getType());
-      auto variable = nn::VariableOp::create(builder, constant.getLoc(), "constant", type, nn::Role::constant, elements);
+      auto variable =
+          nn::VariableOp::create(builder, constant.getLoc(), "constant", type,
+                                 nn::Role::constant, elements);
       symbols.insert(variable, Block::iterator(main));
       builder.setInsertionPoint(constant);
-      auto get = nn::GetOp::create(builder, constant.getLoc(), type, variable.getSymName());
+      auto get = nn::GetOp::create(builder, constant.getLoc(), type,
+                                   variable.getSymName());
       constant.replaceAllUsesWith(get.getResult());
       constant.erase();
     }
@@ -407,29 +436,34 @@ struct FormLayers : harmony::impl::FormLayersPassBase<FormLayers> {
   /// The training forward computes the loss alone.
   static void dropResults(func::FuncOp main) {
     main.front().getTerminator()->setOperands({});
-    main.setType(FunctionType::get(main.getContext(), main.getArgumentTypes(), {}));
+    main.setType(
+        FunctionType::get(main.getContext(), main.getArgumentTypes(), {}));
     main.removeResAttrsAttr();
     eraseDeadOps(main);
   }
 
-  /// What layers no longer compute: the terms refer to results of @prologue instead.
+  /// What layers no longer compute: the terms refer to results of @prologue
+  /// instead.
   static void dropDenominators(func::FuncOp function) {
     int64_t term = 0;
     for (auto loss : function.getOps<nn::LossOp>())
       if (loss.getDenominator()) {
         loss.getDenominatorMutable().clear();
-        loss->setAttr(kDenominatorAttr, Builder(loss).getI64IntegerAttr(term++));
+        loss->setAttr(kDenominatorAttr,
+                      Builder(loss).getI64IntegerAttr(term++));
       }
     eraseDeadOps(function);
   }
 
-  /// @prologue: the inputs to the denominators that depend on them, in the order of the terms.
+  /// @prologue: the inputs to the denominators that depend on them, in the
+  /// order of the terms.
   static void buildPrologue(func::FuncOp main, SymbolTable &symbols) {
     auto prologue = cast<func::FuncOp>(main->clone());
     prologue.setName(kPrologueName);
     SmallVector<Value> denominators;
     SmallVector<Type> types;
-    for (auto loss : llvm::make_early_inc_range(prologue.getOps<nn::LossOp>())) {
+    for (auto loss :
+         llvm::make_early_inc_range(prologue.getOps<nn::LossOp>())) {
       if (Value denominator = loss.getDenominator()) {
         denominators.push_back(denominator);
         types.push_back(denominator.getType());
@@ -437,7 +471,8 @@ struct FormLayers : harmony::impl::FormLayersPassBase<FormLayers> {
       loss.erase();
     }
     prologue.front().getTerminator()->setOperands(denominators);
-    prologue.setType(FunctionType::get(main.getContext(), main.getArgumentTypes(), types));
+    prologue.setType(
+        FunctionType::get(main.getContext(), main.getArgumentTypes(), types));
     eraseDeadOps(prologue);
     symbols.insert(prologue, std::next(Block::iterator(main)));
   }

@@ -15,10 +15,8 @@
 
 namespace harmony {
 
-inline constexpr llvm::StringLiteral kLayerAttr = "nn.layer";                   ///< on functions
-inline constexpr llvm::StringLiteral kDifferentiableAttr = "nn.differentiable"; ///< on arguments and results
-inline constexpr llvm::StringLiteral kLayerNameAttr = "nn.layer_name";          ///< on calls
-/// On nn.loss ops of layered functions: which result of @prologue is the denominator.
+/// On nn.loss ops of layered functions: which result of @prologue is the
+/// denominator.
 inline constexpr llvm::StringLiteral kDenominatorAttr = "nn.denominator";
 inline constexpr llvm::StringLiteral kMainName = "main";
 inline constexpr llvm::StringLiteral kEvaluateName = "evaluate";

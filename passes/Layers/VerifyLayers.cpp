@@ -24,37 +24,46 @@ struct VerifyLayers : harmony::impl::VerifyLayersPassBase<VerifyLayers> {
     LogicalResult result = success();
     for (StringRef name : {kMainName, kEvaluateName})
       if (auto function = symbols.lookup<func::FuncOp>(name))
-        if (failed(verifyChain(function, symbols, called, /*trains=*/name == kMainName)))
+        if (failed(verifyChain(function, symbols, called,
+                               /*trains=*/name == kMainName)))
           result = failure();
     for (auto function : module.getOps<func::FuncOp>())
-      if (function->hasAttr(kLayerAttr) && !called.contains(function))
+      if (function->hasAttr(nn::kLayerAttr) && !called.contains(function))
         result = function.emitError("layer function is never called");
     if (failed(result))
       signalPassFailure();
   }
 
-  static LogicalResult verifyChain(func::FuncOp function, SymbolTable &symbols, DenseSet<Operation *> &called,
-                                   bool trains) {
+  static LogicalResult verifyChain(func::FuncOp function, SymbolTable &symbols,
+                                   DenseSet<Operation *> &called, bool trains) {
     for (Operation &op : function.front().without_terminator()) {
       if (isa<nn::GetOp, nn::LossOp>(op))
         continue;
       auto call = dyn_cast<func::CallOp>(op);
       if (!call)
-        return op.emitOpError("is not part of a layer: @") << function.getName() << " may hold nn.get, calls and nn.loss";
+        return op.emitOpError("is not part of a layer: @")
+               << function.getName() << " may hold nn.get, calls and nn.loss";
       auto layer = symbols.lookup<func::FuncOp>(call.getCallee());
-      if (!layer || !layer->hasAttr(kLayerAttr))
-        return call.emitOpError("calls @") << call.getCallee() << ", which is not a layer function";
+      if (!layer || !layer->hasAttr(nn::kLayerAttr))
+        return call.emitOpError("calls @")
+               << call.getCallee() << ", which is not a layer function";
       called.insert(layer);
-      // A value that one layer makes and another reads carries a gradient for both or neither.
+      // A value that one layer makes and another reads carries a gradient for
+      // both or neither.
       for (auto [index, operand] : llvm::enumerate(call.getOperands())) {
         auto producer = operand.getDefiningOp<func::CallOp>();
         if (!trains || !producer)
           continue;
-        bool expected = !!symbols.lookup<func::FuncOp>(producer.getCallee())
-                              .getResultAttr(cast<OpResult>(operand).getResultNumber(), kDifferentiableAttr);
-        if (expected != !!layer.getArgAttr(index, kDifferentiableAttr)) {
-          auto error = layer.emitError("argument ") << index << (expected ? " must" : " must not") << " be " << kDifferentiableAttr;
-          error.attachNote(call.getLoc()) << "it is called with a value of the chain here";
+        bool expected =
+            !!symbols.lookup<func::FuncOp>(producer.getCallee())
+                  .getResultAttr(cast<OpResult>(operand).getResultNumber(),
+                                 nn::kDifferentiableAttr);
+        if (expected != !!layer.getArgAttr(index, nn::kDifferentiableAttr)) {
+          auto error = layer.emitError("argument ")
+                       << index << (expected ? " must" : " must not") << " be "
+                       << nn::kDifferentiableAttr;
+          error.attachNote(call.getLoc())
+              << "it is called with a value of the chain here";
           return error;
         }
       }

@@ -23,15 +23,18 @@ using schedule::SlotKind;
 // Names
 //===----------------------------------------------------------------------===//
 
-std::string harmony::forwardTaskName(const std::string &function, int64_t microbatch) {
+std::string harmony::forwardTaskName(const std::string &function,
+                                     int64_t microbatch) {
   return function + ".u" + std::to_string(microbatch);
 }
 
-std::string harmony::recomputeTaskName(const std::string &function, int64_t microbatch) {
+std::string harmony::recomputeTaskName(const std::string &function,
+                                       int64_t microbatch) {
   return function + ".again.u" + std::to_string(microbatch);
 }
 
-std::string harmony::backwardTaskName(const std::string &function, int64_t microbatch,
+std::string harmony::backwardTaskName(const std::string &function,
+                                      int64_t microbatch,
                                       const std::vector<int> &accumulate) {
   std::string name = function + ".bwd.u" + std::to_string(microbatch);
   for (int argument : accumulate)
@@ -50,14 +53,12 @@ std::string harmony::updateTaskName(const std::string &function, int uses) {
 
 namespace {
 
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
-constexpr llvm::StringLiteral kPrimalAttr = "nn.primal";
-constexpr llvm::StringLiteral kSavedAttr = "nn.saved";
-constexpr llvm::StringLiteral kCotangentAttr = "nn.cotangent";
-constexpr llvm::StringLiteral kGradientAttr = "nn.gradient";
-
-std::optional<int64_t> argumentIndex(func::FuncOp function, unsigned argument, StringRef name) {
+std::optional<int64_t> argumentIndex(func::FuncOp function, unsigned argument,
+                                     StringRef name) {
   auto attr = function.getArgAttrOfType<IntegerAttr>(argument, name);
   return attr ? std::optional(attr.getInt()) : std::nullopt;
 }
@@ -68,9 +69,11 @@ public:
       : module(module), kernels(kernels), options(options), symbols(module) {}
 
   FailureOr<Model> run() {
-    auto chain = symbols.lookup<func::FuncOp>(options.training ? kMainName : kEvaluateName);
+    auto chain = symbols.lookup<func::FuncOp>(options.training ? kMainName
+                                                               : kEvaluateName);
     if (!chain)
-      return module.emitError("no function @") << (options.training ? kMainName : kEvaluateName);
+      return module.emitError("no function @")
+             << (options.training ? kMainName : kEvaluateName);
     planner::Problem &problem = model.problem;
     problem.name = (options.training ? "training step" : "evaluation");
     problem.training = options.training;
@@ -79,7 +82,8 @@ public:
     if (options.microbatch)
       problem.microbatches = {*options.microbatch};
     else
-      for (int64_t u = options.splittable ? 1 : options.batch; u <= options.batch; ++u)
+      for (int64_t u = options.splittable ? 1 : options.batch;
+           u <= options.batch; ++u)
         if (options.batch % u == 0)
           problem.microbatches.push_back(u);
     addInputs(chain);
@@ -93,7 +97,9 @@ public:
         return failure();
     if (failed(addOutputs(chain)))
       return failure();
-    if (options.training && (failed(lowerPrologue(chain)) || failed(addUpdates()) || failed(lowerStepScalars())))
+    if (options.training &&
+        (failed(lowerPrologue(chain)) || failed(addUpdates()) ||
+         failed(lowerStepScalars())))
       return failure();
     if (failed(lowerLayers()))
       return failure();
@@ -107,8 +113,10 @@ private:
 
   void addInputs(func::FuncOp chain) {
     for (BlockArgument argument : chain.getArguments()) {
-      auto name = chain.getArgAttrOfType<StringAttr>(argument.getArgNumber(), nn::kNameAttr);
-      values[argument] = addValue(name ? name.getValue().str() : "input", typeOf(argument));
+      auto name = chain.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                     nn::kNameAttr);
+      values[argument] =
+          addValue(name ? name.getValue().str() : "input", typeOf(argument));
       model.valueInput.back() = argument.getArgNumber();
     }
   }
@@ -116,20 +124,23 @@ private:
   int addValue(const std::string &name, RankedTensorType type) {
     planner::Value value;
     value.name = name;
-    (nn::getBatch(type) ? value.bytesPerSample : value.fixedBytes) = tensorBytes(nn::instantiate(type, 1));
+    (nn::getBatch(type) ? value.bytesPerSample : value.fixedBytes) =
+        tensorBytes(nn::instantiate(type, 1));
     model.problem.values.push_back(value);
     model.valueInput.push_back(-1);
     return model.problem.values.size() - 1;
   }
 
   int addTensor(StringRef symbol) {
-    auto [it, inserted] = tensors.try_emplace(symbol, model.problem.tensors.size());
+    auto [it, inserted] =
+        tensors.try_emplace(symbol, model.problem.tensors.size());
     if (inserted) {
       auto variable = symbols.lookup<nn::VariableOp>(symbol);
       planner::Tensor tensor;
       tensor.name = symbol.str();
       tensor.bytes = tensorBytes(cast<RankedTensorType>(variable.getType()));
-      tensor.trainable = options.training && variable.getRole() == nn::Role::parameter;
+      tensor.trainable =
+          options.training && variable.getRole() == nn::Role::parameter;
       tensor.gradientBytes = tensor.trainable ? tensor.bytes : 0;
       model.problem.tensors.push_back(tensor);
       model.tensorVariable.push_back(symbol.str());
@@ -143,15 +154,20 @@ private:
     return model.problem.scalars.size() - 1;
   }
 
-  /// Whether a backward reads the seed of the term: not that of a constant, nor of what depends on no trained parameter.
+  /// Whether a backward reads the seed of the term: not that of a constant, nor
+  /// of what depends on no trained parameter.
   bool isDifferentiated(nn::LossOp loss) const {
     auto result = dyn_cast<OpResult>(loss.getNumerator());
-    auto call = result ? dyn_cast<func::CallOp>(result.getOwner()) : func::CallOp();
-    auto backward = call ? symbols.lookup<func::FuncOp>((call.getCallee() + ".bwd").str()) : func::FuncOp();
+    auto call =
+        result ? dyn_cast<func::CallOp>(result.getOwner()) : func::CallOp();
+    auto backward =
+        call ? symbols.lookup<func::FuncOp>((call.getCallee() + ".bwd").str())
+             : func::FuncOp();
     if (!backward)
       return false;
     for (unsigned i = 0; i < backward.getNumArguments(); ++i)
-      if (argumentIndex(backward, i, kCotangentAttr) == result.getResultNumber())
+      if (argumentIndex(backward, i, nn::kCotangentAttr) ==
+          result.getResultNumber())
         return true;
     return false;
   }
@@ -160,7 +176,8 @@ private:
     for (auto loss : chain.getOps<nn::LossOp>()) {
       std::string index = std::to_string(model.losses.size());
       LossBinding binding;
-      binding.accumulator = addScalar("loss " + index, planner::ScalarRole::Accumulator);
+      binding.accumulator =
+          addScalar("loss " + index, planner::ScalarRole::Accumulator);
       if (options.training && isDifferentiated(loss))
         binding.seed = addScalar("seed " + index, planner::ScalarRole::Seed);
       binding.scale = loss.getScale().convertToDouble();
@@ -171,21 +188,25 @@ private:
 
   LogicalResult addLayer(func::CallOp call) {
     auto function = symbols.lookup<func::FuncOp>(call.getCallee());
-    auto backward = symbols.lookup<func::FuncOp>((call.getCallee() + ".bwd").str());
+    auto backward =
+        symbols.lookup<func::FuncOp>((call.getCallee() + ".bwd").str());
     planner::Layer layer;
     LayerBinding binding;
-    // A layer that trains without parameters or inputs to differentiate has no backward.
+    // A layer that trains without parameters or inputs to differentiate has no
+    // backward.
     llvm::DenseSet<int64_t> backwardReads;
     if (options.training && backward)
       for (unsigned i = 0; i < backward.getNumArguments(); ++i)
-        if (auto primal = argumentIndex(backward, i, kPrimalAttr))
+        if (auto primal = argumentIndex(backward, i, nn::kPrimalAttr))
           backwardReads.insert(*primal);
-    layer.name = call->getAttrOfType<StringAttr>(kLayerNameAttr).str();
-    binding.function = call.getCallee().str() + (options.training ? "" : ".eval");
+    layer.name = call->getAttrOfType<StringAttr>(nn::kLayerNameAttr).str();
+    binding.function =
+        call.getCallee().str() + (options.training ? "" : ".eval");
     layer.function = addFunction(binding.function);
     for (auto [index, operand] : llvm::enumerate(call.getOperands())) {
       bool reads = backwardReads.contains(index);
-      bool gradient = options.training && function.getArgAttr(index, kDifferentiableAttr);
+      bool gradient = options.training &&
+                      function.getArgAttr(index, nn::kDifferentiableAttr);
       if (auto get = operand.getDefiningOp<nn::GetOp>()) {
         int tensor = addTensor(get.getVariable());
         layer.tensors.push_back({tensor, gradient, reads, false});
@@ -194,7 +215,9 @@ private:
       }
       auto value = values.find(operand);
       if (value == values.end())
-        return call.emitOpError("operand ") << index << " is neither a variable, an input nor a layer's result";
+        return call.emitOpError("operand ")
+               << index
+               << " is neither a variable, an input nor a layer's result";
       layer.inputs.push_back({value->second, reads, gradient});
       binding.arguments.push_back({-1, value->second, -1});
     }
@@ -204,15 +227,19 @@ private:
       auto numerator = numerators.find(result);
       if (numerator != numerators.end()) {
         if (!result.hasOneUse())
-          return call.emitOpError("the loss is also read by other layers, which is not supported");
+          return call.emitOpError(
+              "the loss is also read by other layers, which is not supported");
         layer.isLoss = true;
         const LossBinding &loss = model.losses[numerator->second];
         binding.results.push_back({-1, -1, loss.accumulator});
         binding.cotangentScalar.push_back(loss.seed);
         continue;
       }
-      int value = addValue(layer.name + "." + std::to_string(index), typeOf(result));
-      model.problem.values[value].differentiable = options.training && function.getResultAttr(index, kDifferentiableAttr);
+      int value =
+          addValue(layer.name + "." + std::to_string(index), typeOf(result));
+      model.problem.values[value].differentiable =
+          options.training &&
+          function.getResultAttr(index, nn::kDifferentiableAttr);
       values[result] = value;
       layer.outputs.push_back(value);
       binding.results.push_back({-1, value, -1});
@@ -224,28 +251,32 @@ private:
   }
 
   int addFunction(const std::string &name) {
-    auto [it, inserted] = functions.try_emplace(name, model.problem.functions.size());
+    auto [it, inserted] =
+        functions.try_emplace(name, model.problem.functions.size());
     if (inserted)
       model.problem.functions.push_back({name, {}});
     return it->second;
   }
 
   static int64_t savedCount(func::FuncOp function) {
-    auto saved = function->getAttrOfType<IntegerAttr>(kSavedAttr);
+    auto saved = function->getAttrOfType<IntegerAttr>(nn::kSavedAttr);
     return saved ? saved.getInt() : 0;
   }
 
   static SmallVector<RankedTensorType> savedTypes(func::FuncOp function) {
-    return llvm::map_to_vector(function.getResultTypes().take_back(savedCount(function)),
-                               [](Type type) { return cast<RankedTensorType>(type); });
+    return llvm::map_to_vector(
+        function.getResultTypes().take_back(savedCount(function)),
+        [](Type type) { return cast<RankedTensorType>(type); });
   }
 
   LogicalResult addOutputs(func::FuncOp chain) {
-    for (auto [index, operand] : llvm::enumerate(chain.front().getTerminator()->getOperands())) {
+    for (auto [index, operand] :
+         llvm::enumerate(chain.front().getTerminator()->getOperands())) {
       auto value = values.find(operand);
       if (value == values.end() || isa<BlockArgument>(operand))
-        return chain.emitError("output ") << chain.getResultAttrOfType<StringAttr>(index, nn::kNameAttr)
-                                          << " is an input or a weight as it is, which is not supported";
+        return chain.emitError("output ")
+               << chain.getResultAttrOfType<StringAttr>(index, nn::kNameAttr)
+               << " is an input or a weight as it is, which is not supported";
       model.problem.values[value->second].output = true;
       model.outputs.push_back(value->second);
     }
@@ -276,8 +307,10 @@ private:
   }
 
   double seconds(const TaskCost &cost) const {
-    return std::max(cost.flops / options.rates.flopsPerSecond, cost.productBytes / options.rates.bytesPerSecond) +
-           cost.kernelBytes / options.rates.bytesPerSecond + cost.launches * options.rates.launchSeconds;
+    return std::max(cost.flops / options.rates.flopsPerSecond,
+                    cost.productBytes / options.rates.bytesPerSecond) +
+           cost.kernelBytes / options.rates.bytesPerSecond +
+           cost.launches * options.rates.launchSeconds;
   }
 
   StringRef baseName(const LayerBinding &binding) const {
@@ -286,7 +319,8 @@ private:
     return name;
   }
 
-  LogicalResult lowerForward(const LayerBinding &binding, int64_t u, planner::Cost &cost) {
+  LogicalResult lowerForward(const LayerBinding &binding, int64_t u,
+                             planner::Cost &cost) {
     auto function = symbols.lookup<func::FuncOp>(baseName(binding));
     TaskOptions task;
     task.name = forwardTaskName(binding.function, u);
@@ -327,14 +361,17 @@ private:
     return success();
   }
 
-  LogicalResult lowerBackward(const planner::Layer &layer, const LayerBinding &binding, int64_t u, planner::Cost &cost) {
+  LogicalResult lowerBackward(const planner::Layer &layer,
+                              const LayerBinding &binding, int64_t u,
+                              planner::Cost &cost) {
     auto backward = symbols.lookup<func::FuncOp>(binding.function + ".bwd");
     if (!backward) {
       // All of it is frozen, and what comes before: plans run it all the same.
       std::string name = backwardTaskName(binding.function, u, {});
       if (!module.lookupSymbol(name)) {
         OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-        schedule::TaskOp::create(builder, module.getLoc(), name, ArrayRef<schedule::SlotAttr>());
+        schedule::TaskOp::create(builder, module.getLoc(), name,
+                                 ArrayRef<schedule::SlotAttr>());
       }
       return success();
     }
@@ -348,12 +385,15 @@ private:
     if (module.lookupSymbol(task.name))
       return success();
     task.microbatch = u;
-    task.savedTypes = savedTypes(symbols.lookup<func::FuncOp>(binding.function));
+    task.savedTypes =
+        savedTypes(symbols.lookup<func::FuncOp>(binding.function));
     for (unsigned i = 0; i < backward.getNumArguments(); ++i) {
       struct {
         StringRef name;
         SlotKind kind;
-      } kinds[] = {{kPrimalAttr, SlotKind::argument}, {kSavedAttr, SlotKind::saved}, {kCotangentAttr, SlotKind::cotangent}};
+      } kinds[] = {{nn::kPrimalAttr, SlotKind::argument},
+                   {nn::kSavedAttr, SlotKind::saved},
+                   {nn::kCotangentAttr, SlotKind::cotangent}};
       for (auto [name, kind] : kinds)
         if (auto found = argumentIndex(backward, i, name)) {
           task.argumentKinds.push_back(kind);
@@ -361,11 +401,14 @@ private:
         }
     }
     for (unsigned i = 0; i < backward.getNumResults(); ++i) {
-      int64_t argument = backward.getResultAttrOfType<IntegerAttr>(i, kGradientAttr).getInt();
+      int64_t argument =
+          backward.getResultAttrOfType<IntegerAttr>(i, nn::kGradientAttr)
+              .getInt();
       task.resultKinds.push_back(SlotKind::gradient);
       task.resultIndices.push_back(argument);
-      task.accumulate.push_back(binding.arguments[argument].tensor >= 0 ||
-                                llvm::is_contained(accumulated, static_cast<int>(argument)));
+      task.accumulate.push_back(
+          binding.arguments[argument].tensor >= 0 ||
+          llvm::is_contained(accumulated, static_cast<int>(argument)));
       task.discard.push_back(false);
     }
     FailureOr<TaskCost> lowered = lowerTask(backward, task, module, kernels);
@@ -376,8 +419,8 @@ private:
     return success();
   }
 
-  /// Whether a layer of higher index, whose backward comes first, contributes to the
-  /// gradient of the value too.
+  /// Whether a layer of higher index, whose backward comes first, contributes
+  /// to the gradient of the value too.
   bool isLaterContribution(int layer, int value) const {
     for (size_t other = layer + 1; other < model.problem.layers.size(); ++other)
       for (const planner::ValueUse &use : model.problem.layers[other].inputs)
@@ -388,35 +431,45 @@ private:
 
   /// @prologue with the denominators and seeds of all terms: D is known now.
   LogicalResult lowerPrologue(func::FuncOp chain) {
-    auto prologue = cast<func::FuncOp>(symbols.lookup<func::FuncOp>(kPrologueName)->clone());
+    auto prologue = cast<func::FuncOp>(
+        symbols.lookup<func::FuncOp>(kPrologueName)->clone());
     OwningOpRef<func::FuncOp> owner(prologue);
     Operation *terminator = prologue.front().getTerminator();
     OpBuilder builder(terminator);
     SmallVector<Value> denominators(terminator->getOperands()), results;
     auto scalar = RankedTensorType::get({}, builder.getF32Type());
     auto constant = [&](double value) -> Value {
-      return arith::ConstantOp::create(builder, chain.getLoc(), SplatElementsAttr::get(scalar, builder.getF32FloatAttr(value)));
+      return arith::ConstantOp::create(
+          builder, chain.getLoc(),
+          SplatElementsAttr::get(scalar, builder.getF32FloatAttr(value)));
     };
     for (auto loss : chain.getOps<nn::LossOp>()) {
-      double count = loss.getCount().convertToDouble() * (loss.getConstant() ? 1 : options.batch);
+      double count = loss.getCount().convertToDouble() *
+                     (loss.getConstant() ? 1 : options.batch);
       auto index = loss->getAttrOfType<IntegerAttr>(kDenominatorAttr);
-      Value denominator = index ? denominators[index.getInt()] : constant(count);
+      Value denominator =
+          index ? denominators[index.getInt()] : constant(count);
       Value scale = constant(loss.getScale().convertToDouble());
       results.push_back(denominator);
-      results.push_back(arith::DivFOp::create(builder, loss.getLoc(), scale, denominator));
+      results.push_back(
+          arith::DivFOp::create(builder, loss.getLoc(), scale, denominator));
     }
     terminator->setOperands(results);
-    prologue.setType(FunctionType::get(prologue.getContext(), prologue.getArgumentTypes(), TypeRange(ValueRange(results))));
+    prologue.setType(FunctionType::get(prologue.getContext(),
+                                       prologue.getArgumentTypes(),
+                                       TypeRange(ValueRange(results))));
 
     TaskOptions task;
     task.name = prologueTaskName();
     task.microbatch = options.batch;
     fill(task, prologue, SlotKind::argument, SlotKind::result);
-    for (auto [position, get] : llvm::enumerate(llvm::to_vector(prologue.getOps<nn::GetOp>()))) {
+    for (auto [position, get] :
+         llvm::enumerate(llvm::to_vector(prologue.getOps<nn::GetOp>()))) {
       task.argumentKinds.push_back(SlotKind::parameter);
       task.argumentIndices.push_back(position);
       unsigned index = prologue.getNumArguments();
-      (void)prologue.insertArgument(index, get.getResult().getType(), DictionaryAttr(), get.getLoc());
+      (void)prologue.insertArgument(index, get.getResult().getType(),
+                                    DictionaryAttr(), get.getLoc());
       get.replaceAllUsesWith(prologue.getArgument(index));
       get.erase();
     }
@@ -424,7 +477,8 @@ private:
     return lowerTask(prologue, task, module, kernels);
   }
 
-  static void fill(TaskOptions &task, func::FuncOp function, SlotKind arguments, SlotKind results) {
+  static void fill(TaskOptions &task, func::FuncOp function, SlotKind arguments,
+                   SlotKind results) {
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       task.argumentKinds.push_back(arguments);
       task.argumentIndices.push_back(i);
@@ -439,7 +493,8 @@ private:
 
   LogicalResult lowerStepScalars() {
     for (auto op : module.getOps<nn::StepScalarsOp>()) {
-      OwningOpRef<func::FuncOp> function = cast<func::FuncOp>(symbols.lookup<func::FuncOp>(op.getFunction())->clone());
+      OwningOpRef<func::FuncOp> function = cast<func::FuncOp>(
+          symbols.lookup<func::FuncOp>(op.getFunction())->clone());
       formGroups(*function);
       TaskOptions task;
       task.name = stepScalarsTaskName();
@@ -452,7 +507,8 @@ private:
   }
 
   LogicalResult addUpdates() {
-    // Bytes that an update moves for each byte of the parameter: the same for all.
+    // Bytes that an update moves for each byte of the parameter: the same for
+    // all.
     double factor = 3;
     for (auto op : module.getOps<nn::OptimizeOp>()) {
       auto found = tensors.find(op.getParameter());
@@ -464,7 +520,9 @@ private:
       for (auto state : op.getStates().getAsRange<FlatSymbolRefAttr>()) {
         auto variable = symbols.lookup<nn::VariableOp>(state.getValue());
         update.states.push_back(state.getValue().str());
-        tensor.stateBytes = llvm::alignTo(tensor.stateBytes, 64) + tensorBytes(cast<RankedTensorType>(variable.getType()));
+        tensor.stateBytes =
+            llvm::alignTo(tensor.stateBytes, 64) +
+            tensorBytes(cast<RankedTensorType>(variable.getType()));
       }
       for (auto scalar : op.getScalars().getAsRange<FlatSymbolRefAttr>())
         update.scalars.push_back(scalar.getValue().str());
@@ -477,18 +535,25 @@ private:
         return failure();
     }
     for (planner::Tensor &tensor : model.problem.tensors)
-      if (tensor.trainable && model.updates[&tensor - model.problem.tensors.data()].function.empty())
-        return module.emitError("parameter '") << tensor.name << "' has no optimizer";
-    model.problem.hostUpdate = {options.rates.launchSeconds, factor / options.rates.updateBytesPerSecond};
-    model.problem.deviceUpdate = {options.rates.launchSeconds, factor / options.rates.bytesPerSecond};
+      if (tensor.trainable &&
+          model.updates[&tensor - model.problem.tensors.data()]
+              .function.empty())
+        return module.emitError("parameter '")
+               << tensor.name << "' has no optimizer";
+    model.problem.hostUpdate = {options.rates.launchSeconds,
+                                factor / options.rates.updateBytesPerSecond};
+    model.problem.deviceUpdate = {options.rates.launchSeconds,
+                                  factor / options.rates.bytesPerSecond};
     return success();
   }
 
-  LogicalResult lowerUpdate(nn::OptimizeOp op, const UpdateBinding &update, int uses) {
+  LogicalResult lowerUpdate(nn::OptimizeOp op, const UpdateBinding &update,
+                            int uses) {
     std::string name = updateTaskName(update.function, uses);
     if (module.lookupSymbol(name))
       return success();
-    OwningOpRef<func::FuncOp> owner = cast<func::FuncOp>(symbols.lookup<func::FuncOp>(op.getFunction())->clone());
+    OwningOpRef<func::FuncOp> owner = cast<func::FuncOp>(
+        symbols.lookup<func::FuncOp>(op.getFunction())->clone());
     func::FuncOp function = *owner;
     sumGradients(function, uses);
     formGroups(function);
@@ -518,15 +583,18 @@ private:
     return lowerTask(function, task, module, kernels);
   }
 
-  /// The function with one gradient argument per use, added in the order of the uses.
+  /// The function with one gradient argument per use, added in the order of the
+  /// uses.
   static void sumGradients(func::FuncOp function, int uses) {
     Value gradient = function.getArgument(1);
     SmallVector<Operation *> readers(gradient.getUsers());
     OpBuilder builder = OpBuilder::atBlockBegin(&function.front());
     Value sum = gradient;
     for (int use = 1; use < uses; ++use) {
-      (void)function.insertArgument(1 + use, gradient.getType(), DictionaryAttr(), function.getLoc());
-      sum = arith::AddFOp::create(builder, function.getLoc(), sum, function.getArgument(1 + use));
+      (void)function.insertArgument(1 + use, gradient.getType(),
+                                    DictionaryAttr(), function.getLoc());
+      sum = arith::AddFOp::create(builder, function.getLoc(), sum,
+                                  function.getArgument(1 + use));
     }
     for (Operation *reader : readers)
       reader->replaceUsesOfWith(gradient, sum);
@@ -542,6 +610,7 @@ private:
 
 } // namespace
 
-FailureOr<Model> harmony::buildModel(ModuleOp module, ModuleOp kernels, const ModelOptions &options) {
+FailureOr<Model> harmony::buildModel(ModuleOp module, ModuleOp kernels,
+                                     const ModelOptions &options) {
   return ModelBuilder(module, kernels, options).run();
 }

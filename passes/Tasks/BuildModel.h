@@ -16,8 +16,8 @@ namespace harmony {
 
 /// Speeds that turn work into seconds: a roofline per launch.
 struct CostRates {
-  double flopsPerSecond = 50e9;  ///< of products
-  double bytesPerSecond = 10e9;  ///< of generated kernels and updates
+  double flopsPerSecond = 50e9; ///< of products
+  double bytesPerSecond = 10e9; ///< of generated kernels and updates
   double launchSeconds = 2e-6;
   double updateBytesPerSecond = 10e9; ///< host updates: bytes read and written
 };
@@ -30,10 +30,12 @@ struct ModelOptions {
   CostRates rates;
 };
 
-/// Lowers every layer function, forward and backward, for every candidate microbatch
-/// size, the updates, the prologue and the step scalars: harmony.task ops are added to `module`,
-/// kernels to `kernels`. Returns the planning problem of @main (training) or @evaluate.
-mlir::FailureOr<Model> buildModel(mlir::ModuleOp module, mlir::ModuleOp kernels, const ModelOptions &options);
+/// Lowers every layer function, forward and backward, for every candidate
+/// microbatch size, the updates, the prologue and the step scalars:
+/// harmony.task ops are added to `module`, kernels to `kernels`. Returns the
+/// planning problem of @main (training) or @evaluate.
+mlir::FailureOr<Model> buildModel(mlir::ModuleOp module, mlir::ModuleOp kernels,
+                                  const ModelOptions &options);
 
 } // namespace harmony
 

@@ -24,12 +24,14 @@ constexpr int64_t kAlignment = 64;
 
 int64_t align(int64_t bytes) { return llvm::alignTo(bytes, kAlignment); }
 
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 /// Memory that views refer to: a region of a slot, or a piece of the workspace.
 struct Buffer {
-  int slot = -1;        ///< -1: workspace
-  int64_t offset = 0;   ///< bytes, in the slot; workspace: assigned at the end
+  int slot = -1;      ///< -1: workspace
+  int64_t offset = 0; ///< bytes, in the slot; workspace: assigned at the end
   int64_t bytes = 0;
   int first = INT_MAX, last = -1; ///< launches that touch it
 };
@@ -51,7 +53,8 @@ struct Launch {
 };
 
 /// The static clone of a function for one microbatch size.
-OwningOpRef<func::FuncOp> instantiateFunction(func::FuncOp function, int64_t samples) {
+OwningOpRef<func::FuncOp> instantiateFunction(func::FuncOp function,
+                                              int64_t samples) {
   OwningOpRef<func::FuncOp> clone = cast<func::FuncOp>(function->clone());
   auto convert = [&](Type type) -> Type {
     auto tensor = dyn_cast<RankedTensorType>(type);
@@ -72,22 +75,27 @@ OwningOpRef<func::FuncOp> instantiateFunction(func::FuncOp function, int64_t sam
       result.setType(convert(result.getType()));
     if (auto constant = dyn_cast<arith::ConstantOp>(op))
       if (auto splat = dyn_cast<SplatElementsAttr>(constant.getValue()))
-        constant.setValueAttr(SplatElementsAttr::get(cast<ShapedType>(constant.getType()), splat.getSplatValue<Attribute>()));
+        constant.setValueAttr(
+            SplatElementsAttr::get(cast<ShapedType>(constant.getType()),
+                                   splat.getSplatValue<Attribute>()));
   });
   return clone;
 }
 
 class TaskLowering {
 public:
-  TaskLowering(func::FuncOp function, const TaskOptions &options, ModuleOp module, ModuleOp kernels)
-      : function(function), options(options), module(module), kernels(kernels) {}
+  TaskLowering(func::FuncOp function, const TaskOptions &options,
+               ModuleOp module, ModuleOp kernels)
+      : function(function), options(options), module(module), kernels(kernels) {
+  }
 
   FailureOr<TaskCost> run() {
     declareSlots();
     for (Operation &op : function.front().without_terminator())
       if (failed(lower(&op)))
         return failure();
-    if (failed(lowerReturn(cast<func::ReturnOp>(function.front().getTerminator()))))
+    if (failed(lowerReturn(
+            cast<func::ReturnOp>(function.front().getTerminator()))))
       return failure();
     assignWorkspace();
     emit();
@@ -102,9 +110,12 @@ private:
   void declareSlots() {
     for (auto [index, argument] : llvm::enumerate(function.getArguments())) {
       int64_t bytes = tensorBytes(typeOf(argument));
-      int buffer = options.argumentKinds[index] == schedule::SlotKind::saved
-                       ? addSaved(options.argumentIndices[index])
-                       : addBuffer(addSlot(options.argumentKinds[index], options.argumentIndices[index], bytes), bytes);
+      int buffer =
+          options.argumentKinds[index] == schedule::SlotKind::saved
+              ? addSaved(options.argumentIndices[index])
+              : addBuffer(addSlot(options.argumentKinds[index],
+                                  options.argumentIndices[index], bytes),
+                          bytes);
       views[argument] = View::contiguous(buffer, typeOf(argument).getShape());
     }
     auto returned = function.front().getTerminator();
@@ -115,7 +126,10 @@ private:
       else if (options.resultKinds[index] == schedule::SlotKind::saved)
         resultBuffers.push_back(addSaved(options.resultIndices[index]));
       else
-        resultBuffers.push_back(addBuffer(addSlot(options.resultKinds[index], options.resultIndices[index], bytes), bytes));
+        resultBuffers.push_back(
+            addBuffer(addSlot(options.resultKinds[index],
+                              options.resultIndices[index], bytes),
+                      bytes));
     }
   }
 
@@ -145,7 +159,8 @@ private:
       total += tensorBytes(nn::instantiate(type, options.microbatch));
     }
     cost.saved = total;
-    int64_t bytes = tensorBytes(nn::instantiate(options.savedTypes[index], options.microbatch));
+    int64_t bytes = tensorBytes(
+        nn::instantiate(options.savedTypes[index], options.microbatch));
     int buffer = addBuffer(addSlot(schedule::SlotKind::saved, 0, total), bytes);
     buffers[buffer].offset = offset;
     return buffer;
@@ -160,14 +175,16 @@ private:
     bool accumulate = false;
   };
 
-  /// Where the value can be computed in place: what reads it returns it, or makes a part
-  /// of something bigger of it that nothing else reads.
+  /// Where the value can be computed in place: what reads it returns it, or
+  /// makes a part of something bigger of it that nothing else reads.
   std::optional<Destination> findDestination(Value value) {
     for (OpOperand &use : value.getUses())
       if (isa<func::ReturnOp>(use.getOwner()) && !options.writeLast) {
         size_t index = use.getOperandNumber();
         if (!options.accumulate[index] || value.hasOneUse())
-          return Destination{View::contiguous(resultBuffers[index], typeOf(value).getShape()), options.accumulate[index]};
+          return Destination{
+              View::contiguous(resultBuffers[index], typeOf(value).getShape()),
+              options.accumulate[index]};
       }
     if (!value.hasOneUse())
       return std::nullopt;
@@ -180,14 +197,17 @@ private:
       SmallVector<int64_t> inverse(shape.size());
       for (auto [index, axis] : llvm::enumerate(transpose.getPermutation()))
         inverse[axis] = index;
-      return Destination{destination->view.transpose(inverse), destination->accumulate};
+      return Destination{destination->view.transpose(inverse),
+                         destination->accumulate};
     }
     if (auto reshape = dyn_cast<nn::ReshapeOp>(user)) {
       auto destination = findDestination(reshape.getResult());
       if (!destination)
         return std::nullopt;
-      auto view = destination->view.reshape(typeOf(reshape.getResult()).getShape(), shape);
-      return view ? std::optional(Destination{*view, destination->accumulate}) : std::nullopt;
+      auto view = destination->view.reshape(
+          typeOf(reshape.getResult()).getShape(), shape);
+      return view ? std::optional(Destination{*view, destination->accumulate})
+                  : std::nullopt;
     }
     if (auto concat = dyn_cast<nn::ConcatOp>(user))
       return findPart(concat, value.getUses().begin()->getOperandNumber());
@@ -212,10 +232,12 @@ private:
   }
 
   View allocate(Value value) {
-    return View::contiguous(addWorkspace(tensorBytes(typeOf(value))), typeOf(value).getShape());
+    return View::contiguous(addWorkspace(tensorBytes(typeOf(value))),
+                            typeOf(value).getShape());
   }
 
-  /// Whether products read rows of `value`, and nothing needs them to follow each other.
+  /// Whether products read rows of `value`, and nothing needs them to follow
+  /// each other.
   bool isRowsOfProducts(Value value, int64_t row) const {
     bool isRead = false;
     for (Operation *user : value.getUsers()) {
@@ -223,7 +245,8 @@ private:
         return false;
       if (auto reshape = dyn_cast<nn::ReshapeOp>(user)) {
         RankedTensorType type = typeOf(reshape.getResult());
-        if (!type.getRank() || type.getShape().back() != row || !isRowsOfProducts(reshape.getResult(), row))
+        if (!type.getRank() || type.getShape().back() != row ||
+            !isRowsOfProducts(reshape.getResult(), row))
           return false;
         isRead = true;
       }
@@ -232,25 +255,29 @@ private:
     return isRead;
   }
 
-  /// Workspace for a value. Rows a multiple of pages apart fall into the same few sets of the
-  /// caches when a product walks down columns (the transposed operand of a weight's gradient: 110
-  /// against 142 GFLOP/s), so such rows are spaced by a line more.
+  /// Workspace for a value. Rows a multiple of pages apart fall into the same
+  /// few sets of the caches when a product walks down columns (the transposed
+  /// operand of a weight's gradient: 110 against 142 GFLOP/s), so such rows are
+  /// spaced by a line more.
   View allocateSpaced(Value value) {
     constexpr int64_t kPage = 4096, kLine = 64;
     RankedTensorType type = typeOf(value);
     int64_t size = elementBytes(type.getElementType());
     int64_t row = type.getRank() < 2 ? 0 : type.getShape().back();
-    if (!row || row * size % kPage != 0 || type.getNumElements() == row || !isRowsOfProducts(value, row))
+    if (!row || row * size % kPage != 0 || type.getNumElements() == row ||
+        !isRowsOfProducts(value, row))
       return allocate(value);
     View view = View::contiguous(-1, type.getShape());
     int64_t step = row + kLine / size;
-    for (int64_t axis = type.getRank() - 1; axis-- > 0; step *= type.getDimSize(axis))
+    for (int64_t axis = type.getRank() - 1; axis-- > 0;
+         step *= type.getDimSize(axis))
       view.strides[axis] = step;
     view.buffer = addWorkspace(view.span(type.getShape()) * size);
     return view;
   }
 
-  /// Where `value` is computed: in its destination or in a workspace of its own.
+  /// Where `value` is computed: in its destination or in a workspace of its
+  /// own.
   Destination place(Value value) {
     auto destination = findDestination(value);
     return destination ? *destination : Destination{allocateSpaced(value)};
@@ -263,29 +290,34 @@ private:
   LogicalResult lower(Operation *op) {
     if (auto reshape = dyn_cast<nn::ReshapeOp>(op)) {
       Value operand = reshape.getOperand();
-      ArrayRef<int64_t> from = typeOf(operand).getShape(), to = typeOf(reshape.getResult()).getShape();
+      ArrayRef<int64_t> from = typeOf(operand).getShape(),
+                        to = typeOf(reshape.getResult()).getShape();
       if (auto view = views[operand].reshape(from, to)) {
         views[reshape.getResult()] = *view;
         return success();
       }
-      // Copied to where the result belongs, if that can be said in the operand's shape.
+      // Copied to where the result belongs, if that can be said in the
+      // operand's shape.
       Destination destination = place(reshape.getResult());
       auto target = destination.view.reshape(to, from);
       if (!target) {
         destination = Destination{allocate(reshape.getResult())};
         target = destination.view.reshape(to, from);
       }
-      if (failed(copy(typeOf(operand), views[operand], {*target, destination.accumulate}, op->getLoc())))
+      if (failed(copy(typeOf(operand), views[operand],
+                      {*target, destination.accumulate}, op->getLoc())))
         return failure();
       views[reshape.getResult()] = destination.view;
       return success();
     }
     if (auto transpose = dyn_cast<nn::TransposeOp>(op)) {
-      views[transpose.getResult()] = views[transpose.getOperand()].transpose(transpose.getPermutation());
+      views[transpose.getResult()] =
+          views[transpose.getOperand()].transpose(transpose.getPermutation());
       return success();
     }
     if (auto slice = dyn_cast<nn::SliceOp>(op)) {
-      views[slice.getResult()] = views[slice.getOperand()].slice(slice.getStarts(), slice.getStrides());
+      views[slice.getResult()] = views[slice.getOperand()].slice(
+          slice.getStarts(), slice.getStrides());
       return success();
     }
     if (auto product = dyn_cast<nn::DotGeneralOp>(op))
@@ -303,7 +335,9 @@ private:
 
   LogicalResult lowerProduct(nn::DotGeneralOp op) {
     if (!typeOf(op.getResult()).getElementType().isF32())
-      return op.emitError("products of ") << typeOf(op.getResult()).getElementType() << " are not supported, only f32";
+      return op.emitError("products of ")
+             << typeOf(op.getResult()).getElementType()
+             << " are not supported, only f32";
     Destination destination = place(op.getResult());
     View lhs = views[op.getLhs()], rhs = views[op.getRhs()];
     std::optional<View> temporary;
@@ -311,7 +345,8 @@ private:
     bool copied[2] = {false, false};
     for (int attempt = 0; attempt < 4; ++attempt) {
       const View &result = temporary ? *temporary : destination.view;
-      ProductObstacle obstacle = mapProduct(op, lhs, rhs, result, destination.accumulate && !temporary, product);
+      ProductObstacle obstacle = mapProduct(
+          op, lhs, rhs, result, destination.accumulate && !temporary, product);
       switch (obstacle) {
       case ProductObstacle::None: {
         if (product.swapped)
@@ -319,14 +354,16 @@ private:
         else
           addProduct(op, product, lhs, op.getLhs(), rhs, op.getRhs(), result);
         if (temporary)
-          if (failed(copy(typeOf(op.getResult()), *temporary, destination, op.getLoc())))
+          if (failed(copy(typeOf(op.getResult()), *temporary, destination,
+                          op.getLoc())))
             return failure();
         views[op.getResult()] = destination.view;
         return success();
       }
       case ProductObstacle::Lhs:
       case ProductObstacle::Rhs: {
-        // An operand that is already a copy is not the obstacle: the other one has its axes in another order.
+        // An operand that is already a copy is not the obstacle: the other one
+        // has its axes in another order.
         bool isLhs = obstacle == ProductObstacle::Lhs ? !copied[0] : copied[1];
         auto view = copyForProduct(op, isLhs, isLhs ? rhs : lhs);
         if (failed(view))
@@ -340,18 +377,21 @@ private:
         break;
       }
     }
-    return op.emitError("no library call computes this product: ") << op->getName();
+    return op.emitError("no library call computes this product: ")
+           << op->getName();
   }
 
-  void addProduct(nn::DotGeneralOp op, const Product &product, const View &a, Value aValue, const View &b, Value bValue,
-                  const View &c) {
+  void addProduct(nn::DotGeneralOp op, const Product &product, const View &a,
+                  Value aValue, const View &b, Value bValue, const View &c) {
     Launch launch{op.getLoc(), Launch::Kind::Product};
     launch.extent = product.blocks;
     launch.family = HM_FAMILY_GEMM;
     launch.gemm = product.gemm;
     touch(launch, a, aValue.getType(), schedule::Access::Read);
     touch(launch, b, bValue.getType(), schedule::Access::Read);
-    touch(launch, c, op.getResult().getType(), product.gemm.accumulate ? schedule::Access::ReadWrite : schedule::Access::Write);
+    touch(launch, c, op.getResult().getType(),
+          product.gemm.accumulate ? schedule::Access::ReadWrite
+                                  : schedule::Access::Write);
     cost.flops += product.flops;
     for (const Launch::Operand &operand : launch.operands)
       cost.productBytes += operand.bytes;
@@ -362,7 +402,8 @@ private:
     for (auto [index, operand] : llvm::enumerate(concat.getOperands())) {
       Destination part = *findPart(concat, index);
       View view = views[operand];
-      if (!view.isSame(part.view, typeOf(operand).getShape()) && failed(copy(typeOf(operand), view, part, concat.getLoc())))
+      if (!view.isSame(part.view, typeOf(operand).getShape()) &&
+          failed(copy(typeOf(operand), view, part, concat.getLoc())))
         return failure();
     }
     views[concat.getResult()] = concatenations[concat].view;
@@ -372,7 +413,8 @@ private:
   LogicalResult lowerPad(nn::PadOp pad) {
     SplatElementsAttr fill;
     if (!matchPattern(pad.getFill(), m_Constant(&fill)))
-      return pad.emitError("padding with a value that is computed is not supported");
+      return pad.emitError(
+          "padding with a value that is computed is not supported");
     Destination destination = place(pad.getResult());
     RankedTensorType type = typeOf(pad.getResult());
     View whole = destination.view;
@@ -389,20 +431,24 @@ private:
     SmallVector<int64_t> steps;
     for (int64_t interior : pad.getInterior())
       steps.push_back(interior + 1);
-    if (failed(copy(typeOf(pad.getOperand()), views[pad.getOperand()], {whole.slice(pad.getLow(), steps)}, pad.getLoc())))
+    if (failed(copy(typeOf(pad.getOperand()), views[pad.getOperand()],
+                    {whole.slice(pad.getLow(), steps)}, pad.getLoc())))
       return failure();
     views[pad.getResult()] = whole;
     return success();
   }
 
   /// A kernel that writes one value everywhere.
-  LogicalResult lowerSplat(nn::PadOp pad, SplatElementsAttr value, const View &target) {
+  LogicalResult lowerSplat(nn::PadOp pad, SplatElementsAttr value,
+                           const View &target) {
     RankedTensorType type = typeOf(pad.getResult());
     OpBuilder builder(pad);
-    auto group = nn::GroupOp::create(builder, pad.getLoc(), TypeRange{type}, ValueRange{});
+    auto group = nn::GroupOp::create(builder, pad.getLoc(), TypeRange{type},
+                                     ValueRange{});
     builder.setInsertionPointToEnd(&group.getBody().emplaceBlock());
     Value scalar = arith::ConstantOp::create(builder, pad.getLoc(), value);
-    Value splat = nn::BroadcastOp::create(builder, pad.getLoc(), type, scalar, ArrayRef<int64_t>{});
+    Value splat = nn::BroadcastOp::create(builder, pad.getLoc(), type, scalar,
+                                          ArrayRef<int64_t>{});
     nn::YieldOp::create(builder, pad.getLoc(), splat);
     codegen::KernelSpec spec;
     spec.op = group;
@@ -429,7 +475,8 @@ private:
     for (Value result : op->getResults()) {
       Destination destination = place(result);
       // A scatter writes whole rows.
-      if (isa<nn::ScatterAddOp>(op) && !destination.view.isContiguous(typeOf(result).getShape()))
+      if (isa<nn::ScatterAddOp>(op) &&
+          !destination.view.isContiguous(typeOf(result).getShape()))
         destination = Destination{allocate(result)};
       results.push_back(destination.view);
       spec.results.push_back({destination.view.strides});
@@ -448,15 +495,17 @@ private:
     for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
       const View &view = views[operand];
       const Buffer &other = buffers[view.buffer];
-      if (other.slot == buffer.slot && other.offset == buffer.offset && view.offset == result.offset &&
-          view.strides == result.strides)
+      if (other.slot == buffer.slot && other.offset == buffer.offset &&
+          view.offset == result.offset && view.strides == result.strides)
         return index;
     }
     return -1;
   }
 
-  LogicalResult addKernel(const codegen::KernelSpec &spec, ArrayRef<View> results, Location loc) {
-    FailureOr<codegen::EmittedKernel> emitted = codegen::emitHostKernel(spec, kernels);
+  LogicalResult addKernel(const codegen::KernelSpec &spec,
+                          ArrayRef<View> results, Location loc) {
+    FailureOr<codegen::EmittedKernel> emitted =
+        codegen::emitHostKernel(spec, kernels);
     if (failed(emitted))
       return failure();
     SmallVector<int> temporaries;
@@ -472,19 +521,25 @@ private:
         switch (argument.kind) {
         case codegen::Argument::Operand: {
           Value operand = spec.op->getOperand(argument.index);
-          touch(launch, views[operand], operand.getType(), schedule::Access::Read);
+          touch(launch, views[operand], operand.getType(),
+                schedule::Access::Read);
           break;
         }
         case codegen::Argument::Result:
-          touch(launch, results[argument.index], spec.op->getResult(argument.index).getType(),
-                !argument.written                                                      ? schedule::Access::Read
-                : spec.accumulate[argument.index] || spec.inPlace[argument.index] >= 0 ? schedule::Access::ReadWrite
-                                                                                       : schedule::Access::Write);
+          touch(launch, results[argument.index],
+                spec.op->getResult(argument.index).getType(),
+                !argument.written ? schedule::Access::Read
+                : spec.accumulate[argument.index] ||
+                        spec.inPlace[argument.index] >= 0
+                    ? schedule::Access::ReadWrite
+                    : schedule::Access::Write);
           break;
         case codegen::Argument::Temporary: {
           int buffer = temporaries[argument.index];
           launch.operands.push_back({buffer, 0, buffers[buffer].bytes,
-                                     argument.written ? schedule::Access::Write : schedule::Access::Read});
+                                     argument.written
+                                         ? schedule::Access::Write
+                                         : schedule::Access::Read});
           break;
         }
         }
@@ -500,13 +555,16 @@ private:
   // Copies
   //===--------------------------------------------------------------------===//
 
-  /// Copies (or adds) a tensor from one view to another by an identity kernel. Views are taken by
-  /// value: the map that they come from grows.
-  LogicalResult copy(RankedTensorType type, View from, Destination to, Location loc) {
+  /// Copies (or adds) a tensor from one view to another by an identity kernel.
+  /// Views are taken by value: the map that they come from grows.
+  LogicalResult copy(RankedTensorType type, View from, Destination to,
+                     Location loc) {
     OpBuilder builder(function.getContext());
     builder.setInsertionPoint(function.front().getTerminator());
-    auto source = UnrealizedConversionCastOp::create(builder, loc, type, ValueRange{});
-    auto group = nn::GroupOp::create(builder, loc, TypeRange{type}, source.getResults());
+    auto source =
+        UnrealizedConversionCastOp::create(builder, loc, type, ValueRange{});
+    auto group =
+        nn::GroupOp::create(builder, loc, TypeRange{type}, source.getResults());
     Block *body = &group.getBody().emplaceBlock();
     Value argument = body->addArgument(type, loc);
     builder.setInsertionPointToEnd(body);
@@ -525,20 +583,27 @@ private:
     return result;
   }
 
-  /// A copy of an operand of a product: batched axes, then free ones, then contracted ones (of the right operand free
-  /// ones last), the contracted ones in the order that they have in the memory of the other operand.
-  FailureOr<View> copyForProduct(nn::DotGeneralOp op, bool isLhs, const View &other) {
+  /// A copy of an operand of a product: batched axes, then free ones, then
+  /// contracted ones (of the right operand free ones last), the contracted ones
+  /// in the order that they have in the memory of the other operand.
+  FailureOr<View> copyForProduct(nn::DotGeneralOp op, bool isLhs,
+                                 const View &other) {
     Value value = isLhs ? op.getLhs() : op.getRhs();
     ArrayRef<int64_t> batch = isLhs ? op.getLhsBatch() : op.getRhsBatch();
-    ArrayRef<int64_t> contract = isLhs ? op.getLhsContract() : op.getRhsContract();
-    ArrayRef<int64_t> otherContract = isLhs ? op.getRhsContract() : op.getLhsContract();
+    ArrayRef<int64_t> contract =
+        isLhs ? op.getLhsContract() : op.getRhsContract();
+    ArrayRef<int64_t> otherContract =
+        isLhs ? op.getRhsContract() : op.getLhsContract();
     RankedTensorType type = typeOf(value);
-    SmallVector<int64_t> free, pairs = llvm::to_vector(llvm::seq<int64_t>(0, contract.size()));
+    SmallVector<int64_t> free,
+        pairs = llvm::to_vector(llvm::seq<int64_t>(0, contract.size()));
     for (int64_t axis = 0; axis < type.getRank(); ++axis)
-      if (!llvm::is_contained(batch, axis) && !llvm::is_contained(contract, axis))
+      if (!llvm::is_contained(batch, axis) &&
+          !llvm::is_contained(contract, axis))
         free.push_back(axis);
-    llvm::stable_sort(
-        pairs, [&](int64_t a, int64_t b) { return other.strides[otherContract[a]] > other.strides[otherContract[b]]; });
+    llvm::stable_sort(pairs, [&](int64_t a, int64_t b) {
+      return other.strides[otherContract[a]] > other.strides[otherContract[b]];
+    });
     SmallVector<int64_t> order(batch);
     if (isLhs)
       llvm::append_range(order, free);
@@ -560,11 +625,13 @@ private:
 
   LogicalResult lowerReturn(func::ReturnOp op) {
     for (auto [index, value] : llvm::enumerate(op.getOperands())) {
-      View target = View::contiguous(resultBuffers[index], typeOf(value).getShape());
+      View target =
+          View::contiguous(resultBuffers[index], typeOf(value).getShape());
       View view = views[value];
       if (view.isSame(target, typeOf(value).getShape()))
         continue; // computed there
-      if (failed(copy(typeOf(value), view, {target, options.accumulate[index]}, op.getLoc())))
+      if (failed(copy(typeOf(value), view, {target, options.accumulate[index]},
+                      op.getLoc())))
         return failure();
     }
     return success();
@@ -574,10 +641,12 @@ private:
   // Launches
   //===--------------------------------------------------------------------===//
 
-  void touch(Launch &launch, const View &view, Type type, schedule::Access access) {
+  void touch(Launch &launch, const View &view, Type type,
+             schedule::Access access) {
     auto tensor = cast<RankedTensorType>(type);
     int64_t size = elementBytes(tensor.getElementType());
-    launch.operands.push_back({view.buffer, view.offset * size, view.span(tensor.getShape()) * size, access});
+    launch.operands.push_back({view.buffer, view.offset * size,
+                               view.span(tensor.getShape()) * size, access});
   }
 
   void add(Launch launch) {
@@ -589,20 +658,25 @@ private:
     launches.push_back(std::move(launch));
   }
 
-  /// Interval packing: largest first, at the lowest offset free over the whole life.
+  /// Interval packing: largest first, at the lowest offset free over the whole
+  /// life.
   void assignWorkspace() {
     SmallVector<Buffer *> order;
     for (Buffer &buffer : buffers)
       if (buffer.slot < 0 && buffer.last >= 0)
         order.push_back(&buffer);
-    llvm::stable_sort(order, [](const Buffer *a, const Buffer *b) { return a->bytes > b->bytes; });
+    llvm::stable_sort(order, [](const Buffer *a, const Buffer *b) {
+      return a->bytes > b->bytes;
+    });
     SmallVector<Buffer *> placed;
     for (Buffer *buffer : order) {
       SmallVector<Buffer *> conflicts;
       for (Buffer *other : placed)
         if (buffer->first <= other->last && other->first <= buffer->last)
           conflicts.push_back(other);
-      llvm::sort(conflicts, [](const Buffer *a, const Buffer *b) { return a->offset < b->offset; });
+      llvm::sort(conflicts, [](const Buffer *a, const Buffer *b) {
+        return a->offset < b->offset;
+      });
       int64_t offset = 0;
       for (Buffer *other : conflicts) {
         if (offset + align(buffer->bytes) <= other->offset)
@@ -625,26 +699,33 @@ private:
     MLIRContext *context = module.getContext();
     SmallVector<schedule::SlotAttr> slotAttributes;
     for (const Slot &slot : slots)
-      slotAttributes.push_back(schedule::SlotAttr::get(context, slot.kind, slot.index, slot.bytes));
-    auto task = schedule::TaskOp::create(builder, function.getLoc(), options.name, slotAttributes);
+      slotAttributes.push_back(
+          schedule::SlotAttr::get(context, slot.kind, slot.index, slot.bytes));
+    auto task = schedule::TaskOp::create(builder, function.getLoc(),
+                                         options.name, slotAttributes);
     builder.setInsertionPointToEnd(&task.getBlock());
     for (const Launch &launch : launches) {
       SmallVector<schedule::RefAttr> refs;
       for (const Launch::Operand &operand : launch.operands) {
         const Buffer &buffer = buffers[operand.buffer];
-        refs.push_back(schedule::RefAttr::get(context, buffer.slot < 0 ? workspaceSlot : buffer.slot,
-                                              buffer.offset + operand.offset, operand.bytes, operand.access));
+        refs.push_back(schedule::RefAttr::get(
+            context, buffer.slot < 0 ? workspaceSlot : buffer.slot,
+            buffer.offset + operand.offset, operand.bytes, operand.access));
       }
       switch (launch.kind) {
       case Launch::Kind::Kernel:
-        schedule::LaunchOp::create(builder, launch.loc, launch.kernel, refs, launch.extent, launch.grain,
-                                   options.family.value_or(static_cast<schedule::Family>(launch.family)));
+        schedule::LaunchOp::create(
+            builder, launch.loc, launch.kernel, refs, launch.extent,
+            launch.grain,
+            options.family.value_or(
+                static_cast<schedule::Family>(launch.family)));
         break;
       case Launch::Kind::Product:
         schedule::GemmOp::create(builder, launch.loc, launch.gemm, refs);
         break;
       case Launch::Kind::Fill:
-        schedule::FillOp::create(builder, launch.loc, refs.front(), /*value=*/0);
+        schedule::FillOp::create(builder, launch.loc, refs.front(),
+                                 /*value=*/0);
         break;
       }
     }
@@ -669,8 +750,10 @@ private:
 
 } // namespace
 
-FailureOr<TaskCost> harmony::lowerTask(func::FuncOp function, const TaskOptions &options, ModuleOp module,
-                                       ModuleOp kernels) {
-  OwningOpRef<func::FuncOp> clone = instantiateFunction(function, options.microbatch);
+FailureOr<TaskCost> harmony::lowerTask(func::FuncOp function,
+                                       const TaskOptions &options,
+                                       ModuleOp module, ModuleOp kernels) {
+  OwningOpRef<func::FuncOp> clone =
+      instantiateFunction(function, options.microbatch);
   return TaskLowering(*clone, options, module, kernels).run();
 }

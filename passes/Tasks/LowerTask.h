@@ -19,18 +19,22 @@ struct TaskOptions {
   std::string name;
   int64_t microbatch = 1;
 
-  /// The slots that stand for the function's arguments and results, by index. Saved value j
-  /// lies in the task's one saved block, behind those before it.
+  /// The slots that stand for the function's arguments and results, by index.
+  /// Saved value j lies in the task's one saved block, behind those before it.
   llvm::SmallVector<schedule::SlotKind> argumentKinds, resultKinds;
   llvm::SmallVector<int64_t> argumentIndices, resultIndices;
 
-  llvm::SmallVector<mlir::RankedTensorType> savedTypes; ///< of all saved values of the forward
+  llvm::SmallVector<mlir::RankedTensorType>
+      savedTypes; ///< of all saved values of the forward
 
-  llvm::SmallVector<bool> accumulate; ///< by result: added to what the slot holds
-  llvm::SmallVector<bool> discard;    ///< by result: goes to the workspace
-  std::optional<schedule::Family> family; ///< what all kernels count as; default: each its own
+  llvm::SmallVector<bool>
+      accumulate;                  ///< by result: added to what the slot holds
+  llvm::SmallVector<bool> discard; ///< by result: goes to the workspace
+  std::optional<schedule::Family>
+      family; ///< what all kernels count as; default: each its own
 
-  /// Results are written after everything has been read: slots may share memory.
+  /// Results are written after everything has been read: slots may share
+  /// memory.
   bool writeLast = false;
 };
 
@@ -47,8 +51,10 @@ struct TaskCost {
 /// Lowers `function`, whose groups are formed, for one microbatch size: adds a
 /// harmony.task to `module` and its kernels to `kernels`. Diagnostics at the
 /// locations of the ops that no kernel can be made for.
-mlir::FailureOr<TaskCost> lowerTask(mlir::func::FuncOp function, const TaskOptions &options,
-                                    mlir::ModuleOp module, mlir::ModuleOp kernels);
+mlir::FailureOr<TaskCost> lowerTask(mlir::func::FuncOp function,
+                                    const TaskOptions &options,
+                                    mlir::ModuleOp module,
+                                    mlir::ModuleOp kernels);
 
 } // namespace harmony
 

@@ -34,7 +34,8 @@ struct LowerTasks : harmony::impl::LowerTasksPassBase<LowerTasks> {
       return signalPassFailure();
     }
     if (part < 0 || (part && samples % part != 0)) {
-      module.emitError("microbatch ") << part << " does not divide the batch of " << samples;
+      module.emitError("microbatch ")
+          << part << " does not divide the batch of " << samples;
       return signalPassFailure();
     }
     auto kernels = ModuleOp::create(module.getLoc(), "kernels");

@@ -24,7 +24,8 @@ void merge(SmallVectorImpl<Index> &indices) {
   llvm::erase_if(indices, [](const Index &index) { return index.extent == 1; });
   for (size_t i = 0; i + 1 < indices.size();) {
     Index &outer = indices[i], &inner = indices[i + 1];
-    if (outer.lhs == inner.lhs * inner.extent && outer.rhs == inner.rhs * inner.extent &&
+    if (outer.lhs == inner.lhs * inner.extent &&
+        outer.rhs == inner.rhs * inner.extent &&
         outer.result == inner.result * inner.extent) {
       inner.extent *= outer.extent;
       indices.erase(indices.begin() + i);
@@ -40,28 +41,34 @@ Index split(SmallVectorImpl<Index> &indices, SmallVectorImpl<Index> &batch) {
   if (indices.empty())
     return {1, 0, 0, 0};
   // The longest makes the best products.
-  auto longest = llvm::max_element(indices, [](const Index &a, const Index &b) { return a.extent < b.extent; });
+  auto longest = llvm::max_element(indices, [](const Index &a, const Index &b) {
+    return a.extent < b.extent;
+  });
   Index result = *longest;
   indices.erase(longest);
   batch.append(indices.begin(), indices.end());
   return result;
 }
 
-/// Blocks that cut `extent` evenly: `pieces` of them, a multiple of the library's registers.
+/// Blocks that cut `extent` evenly: `pieces` of them, a multiple of the
+/// library's registers.
 int64_t evenBlock(int64_t extent, int64_t pieces) {
-  return std::min<int64_t>(extent, llvm::alignTo(llvm::divideCeil(extent, pieces), 16));
+  return std::min<int64_t>(extent,
+                           llvm::alignTo(llvm::divideCeil(extent, pieces), 16));
 }
 
-/// Cuts a product into blocks, each a call of the library. The larger a block, the nearer a call
-/// comes to the library's best rate (bench/run.py, docs/Performance.md): under AVX-512, 256 x 2048 x
-/// 2048 runs at 78 % of it in blocks of 128 x 256, 84 % in 256 x 256 and 88 % in 256 x 512. The
-/// choice knows nothing of threads, so that it cannot change results: it leaves at least
-/// `kEnoughBlocks` where they stay above a size worth a call.
+/// Cuts a product into blocks, each a call of the library. The larger a block,
+/// the nearer a call comes to the library's best rate (bench/run.py,
+/// docs/Performance.md): under AVX-512, 256 x 2048 x 2048 runs at 78 % of it in
+/// blocks of 128 x 256, 84 % in 256 x 256 and 88 % in 256 x 512. The choice
+/// knows nothing of threads, so that it cannot change results: it leaves at
+/// least `kEnoughBlocks` where they stay above a size worth a call.
 void chooseBlocks(HmGemm &gemm) {
   constexpr int64_t kEnoughBlocks = 6, kManyBlocks = 16, kLeast = 128;
   int64_t batches = gemm.batch[0] * gemm.batch[1] * gemm.batch[2];
   auto blocks = [&] {
-    return batches * llvm::divideCeil(gemm.m, gemm.blockM) * llvm::divideCeil(gemm.n, gemm.blockN);
+    return batches * llvm::divideCeil(gemm.m, gemm.blockM) *
+           llvm::divideCeil(gemm.n, gemm.blockN);
   };
   auto cut = [&](int64_t rows, int64_t columns) {
     gemm.blockM = evenBlock(gemm.m, llvm::divideCeil(gemm.m, rows));
@@ -90,40 +97,54 @@ void chooseBlocks(HmGemm &gemm) {
 
 } // namespace
 
-ProductObstacle harmony::mapProduct(nn::DotGeneralOp op, const View &lhs, const View &rhs, const View &result,
+ProductObstacle harmony::mapProduct(nn::DotGeneralOp op, const View &lhs,
+                                    const View &rhs, const View &result,
                                     bool accumulate, Product &product) {
   auto lhsType = cast<RankedTensorType>(op.getLhs().getType());
   auto rhsType = cast<RankedTensorType>(op.getRhs().getType());
   SmallVector<Index> batch, rows, columns, contracted;
   int64_t resultAxis = 0;
   for (auto [left, right] : llvm::zip(op.getLhsBatch(), op.getRhsBatch()))
-    batch.push_back({lhsType.getDimSize(left), lhs.strides[left], rhs.strides[right], result.strides[resultAxis++]});
+    batch.push_back({lhsType.getDimSize(left), lhs.strides[left],
+                     rhs.strides[right], result.strides[resultAxis++]});
   for (int64_t axis = 0; axis < lhsType.getRank(); ++axis)
-    if (!llvm::is_contained(op.getLhsBatch(), axis) && !llvm::is_contained(op.getLhsContract(), axis))
-      rows.push_back({lhsType.getDimSize(axis), lhs.strides[axis], 0, result.strides[resultAxis++]});
+    if (!llvm::is_contained(op.getLhsBatch(), axis) &&
+        !llvm::is_contained(op.getLhsContract(), axis))
+      rows.push_back({lhsType.getDimSize(axis), lhs.strides[axis], 0,
+                      result.strides[resultAxis++]});
   for (int64_t axis = 0; axis < rhsType.getRank(); ++axis)
-    if (!llvm::is_contained(op.getRhsBatch(), axis) && !llvm::is_contained(op.getRhsContract(), axis))
-      columns.push_back({rhsType.getDimSize(axis), 0, rhs.strides[axis], result.strides[resultAxis++]});
+    if (!llvm::is_contained(op.getRhsBatch(), axis) &&
+        !llvm::is_contained(op.getRhsContract(), axis))
+      columns.push_back({rhsType.getDimSize(axis), 0, rhs.strides[axis],
+                         result.strides[resultAxis++]});
   for (auto [left, right] : llvm::zip(op.getLhsContract(), op.getRhsContract()))
-    contracted.push_back({lhsType.getDimSize(left), lhs.strides[left], rhs.strides[right], 0});
+    contracted.push_back(
+        {lhsType.getDimSize(left), lhs.strides[left], rhs.strides[right], 0});
 
   merge(rows);
   merge(columns);
   // The order of contracted axes is free: the innermost in memory last.
-  llvm::stable_sort(contracted, [](const Index &a, const Index &b) { return a.lhs > b.lhs; });
+  llvm::stable_sort(
+      contracted, [](const Index &a, const Index &b) { return a.lhs > b.lhs; });
   merge(contracted);
   if (contracted.size() > 1)
-    return lhs.isContiguous(lhsType.getShape()) ? ProductObstacle::Rhs : ProductObstacle::Lhs;
+    return lhs.isContiguous(lhsType.getShape()) ? ProductObstacle::Rhs
+                                                : ProductObstacle::Lhs;
   Index k = contracted.empty() ? Index{1, 0, 0, 0} : contracted.front();
   Index m = split(rows, batch), n = split(columns, batch);
   merge(batch);
   if (batch.size() > 3)
-    return lhs.isContiguous(lhsType.getShape()) ? (rhs.isContiguous(rhsType.getShape()) ? ProductObstacle::Result : ProductObstacle::Rhs)
-                                                : ProductObstacle::Lhs;
+    return lhs.isContiguous(lhsType.getShape())
+               ? (rhs.isContiguous(rhsType.getShape()) ? ProductObstacle::Result
+                                                       : ProductObstacle::Rhs)
+               : ProductObstacle::Lhs;
 
-  // The library writes rows of unit step: where the result has columns of unit step
-  // instead, compute the transpose, with the operands in each other's place.
-  auto isUnit = [](int64_t extent, int64_t step) { return extent == 1 || step == 1; };
+  // The library writes rows of unit step: where the result has columns of unit
+  // step instead, compute the transpose, with the operands in each other's
+  // place.
+  auto isUnit = [](int64_t extent, int64_t step) {
+    return extent == 1 || step == 1;
+  };
   product.swapped = !isUnit(n.extent, n.result);
   if (product.swapped) {
     if (!isUnit(m.extent, m.result))
@@ -135,10 +156,12 @@ ProductObstacle harmony::mapProduct(nn::DotGeneralOp op, const View &lhs, const 
       std::swap(index.lhs, index.rhs);
   }
   // Leading dimensions: the step from row to row, at least the row's length.
-  auto leading = [&](const Index &outer, int64_t outerStep, const Index &inner, int64_t innerStep) -> int64_t {
+  auto leading = [&](const Index &outer, int64_t outerStep, const Index &inner,
+                     int64_t innerStep) -> int64_t {
     if (!isUnit(inner.extent, innerStep))
       return 0;
-    int64_t step = outer.extent == 1 ? std::max<int64_t>(inner.extent, 1) : outerStep;
+    int64_t step =
+        outer.extent == 1 ? std::max<int64_t>(inner.extent, 1) : outerStep;
     return step >= inner.extent ? step : 0;
   };
   HmGemm &gemm = product.gemm;
@@ -171,7 +194,8 @@ ProductObstacle harmony::mapProduct(nn::DotGeneralOp op, const View &lhs, const 
   gemm.accumulate = accumulate;
   chooseBlocks(gemm);
   int64_t batches = gemm.batch[0] * gemm.batch[1] * gemm.batch[2];
-  product.blocks = batches * ((gemm.m + gemm.blockM - 1) / gemm.blockM) * ((gemm.n + gemm.blockN - 1) / gemm.blockN);
+  product.blocks = batches * ((gemm.m + gemm.blockM - 1) / gemm.blockM) *
+                   ((gemm.n + gemm.blockN - 1) / gemm.blockN);
   product.flops = 2.0 * batches * gemm.m * gemm.n * gemm.k;
   return ProductObstacle::None;
 }

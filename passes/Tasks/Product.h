@@ -23,18 +23,20 @@ namespace harmony {
 /// One dot_general as a batch of row-major matrix products on strided operands.
 struct Product {
   HmGemm gemm;
-  bool swapped = false; ///< A is the right operand: the product computes the transpose
-  int64_t blocks = 0;   ///< extent of the launch
+  bool swapped =
+      false; ///< A is the right operand: the product computes the transpose
+  int64_t blocks = 0; ///< extent of the launch
   double flops = 0;
 };
 
 /// Which operand has strides that no product can read or write.
 enum class ProductObstacle { None, Lhs, Rhs, Result };
 
-/// Maps `op`, on static types, to a product. `accumulate` adds to the result. An
-/// obstacle names what must be made contiguous first.
-ProductObstacle mapProduct(nn::DotGeneralOp op, const View &lhs, const View &rhs, const View &result,
-                           bool accumulate, Product &product);
+/// Maps `op`, on static types, to a product. `accumulate` adds to the result.
+/// An obstacle names what must be made contiguous first.
+ProductObstacle mapProduct(nn::DotGeneralOp op, const View &lhs,
+                           const View &rhs, const View &result, bool accumulate,
+                           Product &product);
 
 } // namespace harmony
 

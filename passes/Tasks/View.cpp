@@ -10,7 +10,9 @@
 using namespace mlir;
 using namespace harmony;
 
-int64_t harmony::elementBytes(Type element) { return std::max<int64_t>(element.getIntOrFloatBitWidth() / 8, 1); }
+int64_t harmony::elementBytes(Type element) {
+  return std::max<int64_t>(element.getIntOrFloatBitWidth() / 8, 1);
+}
 
 int64_t harmony::tensorBytes(RankedTensorType type) {
   return type.getNumElements() * elementBytes(type.getElementType());
@@ -26,7 +28,9 @@ SmallVector<int64_t> harmony::rowMajorStrides(ArrayRef<int64_t> shape) {
   return strides;
 }
 
-View View::contiguous(int buffer, ArrayRef<int64_t> shape) { return {buffer, 0, rowMajorStrides(shape)}; }
+View View::contiguous(int buffer, ArrayRef<int64_t> shape) {
+  return {buffer, 0, rowMajorStrides(shape)};
+}
 
 bool View::isContiguous(ArrayRef<int64_t> shape) const {
   SmallVector<int64_t> expected = rowMajorStrides(shape);
@@ -61,7 +65,8 @@ View View::slice(ArrayRef<int64_t> starts, ArrayRef<int64_t> steps) const {
   return result;
 }
 
-std::optional<View> View::reshape(ArrayRef<int64_t> from, ArrayRef<int64_t> to) const {
+std::optional<View> View::reshape(ArrayRef<int64_t> from,
+                                  ArrayRef<int64_t> to) const {
   View result{buffer, offset, SmallVector<int64_t>(to.size(), 0)};
   size_t i = 0, j = 0;
   while (i < from.size() || j < to.size()) {

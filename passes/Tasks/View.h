@@ -20,8 +20,9 @@ int64_t elementBytes(mlir::Type element);
 int64_t tensorBytes(mlir::RankedTensorType type);
 
 /// Where the elements of a static tensor lie: element (i0, ..) is `offset +
-/// sum i * stride` elements from the beginning of buffer `buffer` (an index that the
-/// owner of the view gives its meaning). Strides are 0 along repeated axes.
+/// sum i * stride` elements from the beginning of buffer `buffer` (an index
+/// that the owner of the view gives its meaning). Strides are 0 along repeated
+/// axes.
 struct View {
   int buffer = -1;
   int64_t offset = 0;
@@ -30,14 +31,17 @@ struct View {
   /// Row-major from the beginning of a buffer.
   static View contiguous(int buffer, llvm::ArrayRef<int64_t> shape);
   bool isContiguous(llvm::ArrayRef<int64_t> shape) const;
-  /// Whether the elements of a tensor of `shape` lie in the same places. Strides of axes of one element do not matter.
+  /// Whether the elements of a tensor of `shape` lie in the same places.
+  /// Strides of axes of one element do not matter.
   bool isSame(const View &other, llvm::ArrayRef<int64_t> shape) const;
 
   View transpose(llvm::ArrayRef<int64_t> permutation) const;
-  View slice(llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> steps) const;
-  /// The same elements, in row-major order of the axes, as another shape; nothing where
-  /// strides cannot say it.
-  std::optional<View> reshape(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to) const;
+  View slice(llvm::ArrayRef<int64_t> starts,
+             llvm::ArrayRef<int64_t> steps) const;
+  /// The same elements, in row-major order of the axes, as another shape;
+  /// nothing where strides cannot say it.
+  std::optional<View> reshape(llvm::ArrayRef<int64_t> from,
+                              llvm::ArrayRef<int64_t> to) const;
   /// Elements from `offset` to the last one, plus one.
   int64_t span(llvm::ArrayRef<int64_t> shape) const;
 };

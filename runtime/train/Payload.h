@@ -32,10 +32,10 @@
 #define HM_SYMBOL_PROGRAM_SIZE "harmony_program_size"
 #define HM_SYMBOL_KERNELS "harmony_kernels"
 
-/* harmony-train-host --library-scratch avx2|avx512, without a payload, reads HmGemm
-   structs from standard input up to its end and writes a line for each: the bytes that
-   the product library allocates in the largest of its calls (HmDevice.libraryBytes is
-   the largest over a program's products). */
+/* harmony-train-host --library-scratch avx2|avx512, without a payload, reads
+   HmGemm structs from standard input up to its end and writes a line for each:
+   the bytes that the product library allocates in the largest of its calls
+   (HmDevice.libraryBytes is the largest over a program's products). */
 #define HM_FLAG_LIBRARY_SCRATCH "--library-scratch"
 
 /* The initial weights stand beside the executable, under its path with this

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace harmony::runtime {
@@ -180,6 +181,13 @@ private:
 };
 
 } // namespace
+
+void harmony::runtime::checkWritable(const std::string &path) {
+  struct stat status;
+  if (!stat(path.c_str(), &status) && S_ISDIR(status.st_mode))
+    throw Error(ExitCode::Failure, path + ": is a folder, expected a file");
+  AtomicFile attempt(path); // gone without commit
+}
 
 SafetensorsFile::SafetensorsFile(const std::string &path) : filePath(path) {
   auto mapping = std::make_shared<FileMapping>(path, ExitCode::Data);

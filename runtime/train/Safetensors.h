@@ -50,6 +50,10 @@ private:
 void writeSafetensors(const std::string &path, const std::vector<Array> &arrays,
                       const std::map<std::string, std::string> &metadata);
 
+/// Whether writeSafetensors could write there, tried before there is something
+/// to lose. Throws Failure.
+void checkWritable(const std::string &path);
+
 } // namespace harmony::runtime
 
 #endif // RUNTIME_TRAIN_SAFETENSORS_H

@@ -12,6 +12,7 @@
 #include "runtime/train/Loader.h"
 #include "runtime/train/Log.h"
 #include "runtime/train/Options.h"
+#include "runtime/train/Safetensors.h"
 #include "runtime/train/Session.h"
 
 #include <cmath>
@@ -60,6 +61,10 @@ public:
 
   int run() {
     planSteps();
+    for (const std::string *path :
+         {&options.save, &options.dumpGradients, &options.outputs})
+      if (!path->empty())
+        checkWritable(*path);
     if (!options.validation.empty())
       evaluator = std::make_unique<Evaluator>(blob, session, options);
     log = std::make_unique<Log>(options.log, totalSteps);

@@ -43,5 +43,6 @@ int main(int argc, char **argv) {
   harmony::registerCodegenPasses();
   harmony::registerDriverPasses();
   harmony::registerHarmonyPipeline();
-  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "harmonyc pass driver\n", registry));
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(argc, argv, "harmonyc pass driver\n", registry));
 }

@@ -29,7 +29,8 @@ using Tensors = SmallVector<HostTensor>;
 MLIRContext &getContext() {
   static MLIRContext context = [] {
     DialectRegistry registry;
-    registry.insert<NNDialect, arith::ArithDialect, func::FuncDialect, math::MathDialect>();
+    registry.insert<NNDialect, arith::ArithDialect, func::FuncDialect,
+                    math::MathDialect>();
     registerAutodiffModels(registry);
     return MLIRContext(registry);
   }();
@@ -40,7 +41,8 @@ MLIRContext &getContext() {
 /// A row, its inputs, and its gradient by finite differences.
 class Case {
 public:
-  explicit Case(const Row &row) : row(row), generator(std::hash<std::string>()(row.name)) {
+  explicit Case(const Row &row)
+      : row(row), generator(std::hash<std::string>()(row.name)) {
     module = parseSourceString<ModuleOp>(row.text, &getContext());
     if (!module)
       return;
@@ -51,15 +53,16 @@ public:
     for (Type type : function.getResultTypes())
       weights.push_back(draw(type, {-1.5, 1.5}));
     for (unsigned argument = 0; argument < inputs.size(); ++argument)
-      if (function.getArgAttr(argument, kDifferentiableAttr))
+      if (function.getArgAttr(argument, nn::kDifferentiableAttr))
         expected[argument] = differentiateNumerically(argument);
   }
 
   explicit operator bool() const { return static_cast<bool>(module); }
   ModuleOp getModule() const { return *module; }
 
-  /// The largest difference between the gradients of the backward and the expected ones,
-  /// relative to the expected where that is above 1; NaN where evaluation fails.
+  /// The largest difference between the gradients of the backward and the
+  /// expected ones, relative to the expected where that is above 1; NaN where
+  /// evaluation fails.
   double getError(const DifferentiateOptions &differentiateOptions = {}) const {
     OwningOpRef<ModuleOp> copy = module.get().clone();
     auto forward = getForward(*copy);
@@ -70,26 +73,32 @@ public:
     if (failed(outputs))
       return NAN;
     unsigned firstSaved =
-        forward.getNumResults() - forward->getAttrOfType<IntegerAttr>(kSavedAttr).getInt();
+        forward.getNumResults() -
+        forward->getAttrOfType<IntegerAttr>(nn::kSavedAttr).getInt();
     Tensors arguments;
     for (unsigned i = 0; i < backward->getNumArguments(); ++i) {
-      auto get = [&](StringRef name) { return backward->getArgAttrOfType<IntegerAttr>(i, name); };
-      if (auto primal = get(kPrimalAttr))
+      auto get = [&](StringRef name) {
+        return backward->getArgAttrOfType<IntegerAttr>(i, name);
+      };
+      if (auto primal = get(nn::kPrimalAttr))
         arguments.push_back(inputs[primal.getInt()]);
-      else if (auto saved = get(kSavedAttr))
+      else if (auto saved = get(nn::kSavedAttr))
         arguments.push_back((*outputs)[firstSaved + saved.getInt()]);
       else
-        arguments.push_back(weights[get(kCotangentAttr).getInt()]);
+        arguments.push_back(weights[get(nn::kCotangentAttr).getInt()]);
     }
     auto gradients = evaluate(*backward, arguments, options);
     if (failed(gradients) || gradients->size() != expected.size())
       return NAN;
     double error = 0;
     for (unsigned i = 0; i < gradients->size(); ++i) {
-      unsigned argument = backward->getResultAttrOfType<IntegerAttr>(i, kGradientAttr).getInt();
+      unsigned argument =
+          backward->getResultAttrOfType<IntegerAttr>(i, nn::kGradientAttr)
+              .getInt();
       const std::vector<double> &numeric = expected.at(argument);
       for (size_t j = 0; j < numeric.size(); ++j) {
-        double difference = std::fabs((*gradients)[i].floats[j] - numeric[j]) / std::max(1.0, std::fabs(numeric[j]));
+        double difference = std::fabs((*gradients)[i].floats[j] - numeric[j]) /
+                            std::max(1.0, std::fabs(numeric[j]));
         if (std::isnan(difference))
           return NAN;
         error = std::max(error, difference);
@@ -99,13 +108,16 @@ public:
   }
 
 private:
-  static func::FuncOp getForward(ModuleOp module) { return module.lookupSymbol<func::FuncOp>("f"); }
+  static func::FuncOp getForward(ModuleOp module) {
+    return module.lookupSymbol<func::FuncOp>("f");
+  }
 
   Domain getDomain(BlockArgument argument) const {
     auto found = row.domains.find(argument.getArgNumber());
     if (found != row.domains.end())
       return found->second;
-    bool isFloat = cast<RankedTensorType>(argument.getType()).getElementType().isFloat();
+    bool isFloat =
+        cast<RankedTensorType>(argument.getType()).getElementType().isFloat();
     return isFloat ? Domain{-1.5, 1.5} : Domain{0, 1};
   }
 
@@ -128,13 +140,14 @@ private:
       return NAN;
     double sum = 0;
     for (unsigned result = 0; result < outputs->size(); ++result)
-      if (function.getResultAttr(result, kDifferentiableAttr))
+      if (function.getResultAttr(result, nn::kDifferentiableAttr))
         for (size_t i = 0; i < weights[result].floats.size(); ++i)
           sum += weights[result].floats[i] * (*outputs)[result].floats[i];
     return sum;
   }
 
-  /// Central differences of fourth order: the error is about step^4 + 1e-16 / step.
+  /// Central differences of fourth order: the error is about step^4 + 1e-16 /
+  /// step.
   std::vector<double> differentiateNumerically(unsigned argument) const {
     constexpr double step = 1e-3;
     Tensors point(inputs);
@@ -147,7 +160,8 @@ private:
         element = at;
         return value;
       };
-      gradient.push_back((8 * (shifted(step) - shifted(-step)) - (shifted(2 * step) - shifted(-2 * step))) /
+      gradient.push_back((8 * (shifted(step) - shifted(-step)) -
+                          (shifted(2 * step) - shifted(-2 * step))) /
                          (12 * step));
     }
     return gradient;
@@ -166,9 +180,11 @@ constexpr double kTolerance = 1e-7;
 /// Remarks on zero gradients are not of interest here.
 class Quiet {
 public:
-  Quiet() : handler(&getContext(), [](Diagnostic &diagnostic) {
-    return success(diagnostic.getSeverity() == DiagnosticSeverity::Remark);
-  }) {}
+  Quiet()
+      : handler(&getContext(), [](Diagnostic &diagnostic) {
+          return success(diagnostic.getSeverity() ==
+                         DiagnosticSeverity::Remark);
+        }) {}
 
 private:
   ScopedDiagnosticHandler handler;
@@ -184,7 +200,8 @@ TEST(Autodiff, AgreesWithFiniteDifferences) {
   }
 }
 
-/// Every term of every adjoint matters: without it or with its sign changed the row fails.
+/// Every term of every adjoint matters: without it or with its sign changed the
+/// row fails.
 TEST(Autodiff, EveryMutationIsCaught) {
   Quiet quiet;
   unsigned mutations = 0, caught = 0;
@@ -193,14 +210,17 @@ TEST(Autodiff, EveryMutationIsCaught) {
     ASSERT_TRUE(testCase) << row.name;
     unsigned terms = 0;
     DifferentiateOptions counting;
-    counting.mutate = [&](Operation *, unsigned, Value term, Algebra &) { return ++terms, term; };
+    counting.mutate = [&](Operation *, unsigned, Value term, Algebra &) {
+      return ++terms, term;
+    };
     ASSERT_LT(testCase.getError(counting), kTolerance) << row.name;
     for (unsigned target = 0; target < terms; ++target) {
       for (double factor : {-1.0, 0.0}) {
         unsigned current = 0, termOfOp = 0;
         std::string op;
         DifferentiateOptions mutating;
-        mutating.mutate = [&](Operation *owner, unsigned index, Value term, Algebra &algebra) {
+        mutating.mutate = [&](Operation *owner, unsigned index, Value term,
+                              Algebra &algebra) {
           if (current++ != target)
             return term;
           op = owner->getName().getStringRef().str();
@@ -213,7 +233,8 @@ TEST(Autodiff, EveryMutationIsCaught) {
         ++mutations;
         bool isCaught = !(error < kTolerance);
         caught += isCaught;
-        EXPECT_TRUE(isCaught) << row.name << ": term " << termOfOp << " of " << op << " times " << factor;
+        EXPECT_TRUE(isCaught) << row.name << ": term " << termOfOp << " of "
+                              << op << " times " << factor;
       }
     }
   }
@@ -224,14 +245,17 @@ TEST(Autodiff, EveryMutationIsCaught) {
 std::vector<std::string> getUncovered() {
   llvm::StringMap<bool> seen;
   for (const Row &row : getRows()) {
-    OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(row.text, &getContext());
+    OwningOpRef<ModuleOp> module =
+        parseSourceString<ModuleOp>(row.text, &getContext());
     if (!module)
       return {"(row " + row.name + " does not parse)"};
-    module->walk([&](Operation *op) { seen[op->getName().getStringRef()] = true; });
+    module->walk(
+        [&](Operation *op) { seen[op->getName().getStringRef()] = true; });
   }
   std::vector<std::string> uncovered;
   for (RegisteredOperationName name : getContext().getRegisteredOperations())
-    if (name.hasInterface<AutodiffOpInterface>() && !seen.count(name.getStringRef()))
+    if (name.hasInterface<AutodiffOpInterface>() &&
+        !seen.count(name.getStringRef()))
       uncovered.push_back(name.getStringRef().str());
   return uncovered;
 }
@@ -242,7 +266,10 @@ int main(int argc, char **argv) {
   if (argc == 2 && StringRef(argv[1]) == "--check-coverage") {
     std::vector<std::string> uncovered = getUncovered();
     for (const std::string &op : uncovered)
-      std::fprintf(stderr, "error: %s has an adjoint but no row in test/unit/autodiff/Rows.cpp\n", op.c_str());
+      std::fprintf(stderr,
+                   "error: %s has an adjoint but no row in "
+                   "test/unit/autodiff/Rows.cpp\n",
+                   op.c_str());
     return uncovered.empty() ? 0 : 1;
   }
   testing::InitGoogleTest(&argc, argv);

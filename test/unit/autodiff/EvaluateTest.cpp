@@ -21,19 +21,22 @@ namespace {
 
 struct EvaluateTest : testing::Test {
   EvaluateTest() {
-    context.loadDialect<NNDialect, arith::ArithDialect, func::FuncDialect, math::MathDialect>();
+    context.loadDialect<NNDialect, arith::ArithDialect, func::FuncDialect,
+                        math::MathDialect>();
   }
 
-  /// Runs @f of a module on tensors of the arguments' types whose elements count as
-  /// start, start + step, ...
-  FailureOr<SmallVector<HostTensor>> run(StringRef text, double start, double step) {
+  /// Runs @f of a module on tensors of the arguments' types whose elements
+  /// count as start, start + step, ...
+  FailureOr<SmallVector<HostTensor>> run(StringRef text, double start,
+                                         double step) {
     module = parseSourceString<ModuleOp>(text, &context);
     if (!module)
       return failure();
     auto function = module->lookupSymbol<func::FuncOp>("f");
     inputs.clear();
     for (Type type : function.getArgumentTypes()) {
-      HostTensor &input = inputs.emplace_back(instantiate(cast<RankedTensorType>(type), options.samples));
+      HostTensor &input = inputs.emplace_back(
+          instantiate(cast<RankedTensorType>(type), options.samples));
       double next = start;
       for (double &element : input.floats)
         element = next, next += step;
@@ -55,14 +58,16 @@ using Integers = std::vector<int64_t>;
 
 TEST_F(EvaluateTest, SoftmaxAndCrossEntropy) {
   options.samples = 2;
-  auto results = run(R"(
+  auto results =
+      run(R"(
     func.func @f(%x: tensor<?x3xf64, #nn.batch<0, 1>>, %l: tensor<?xi64, #nn.batch<0, 1>>)
         -> (tensor<?x3xf64, #nn.batch<0, 1>>, tensor<?xf64, #nn.batch<0, 1>>, tensor<?xf64, #nn.batch<0, 1>>) {
       %0 = nn.softmax %x : tensor<?x3xf64, #nn.batch<0, 1>>
       %1, %2 = nn.cross_entropy %x, %l ignore 1
           : tensor<?x3xf64, #nn.batch<0, 1>>, tensor<?xi64, #nn.batch<0, 1>> -> tensor<?xf64, #nn.batch<0, 1>>, tensor<?xf64, #nn.batch<0, 1>>
       return %0, %1, %2 : tensor<?x3xf64, #nn.batch<0, 1>>, tensor<?xf64, #nn.batch<0, 1>>, tensor<?xf64, #nn.batch<0, 1>>
-    })", 0, 1); // rows 0 1 2 and 3 4 5; labels 0 and 1, the latter ignored
+    })",
+          0, 1); // rows 0 1 2 and 3 4 5; labels 0 and 1, the latter ignored
   ASSERT_TRUE(succeeded(results));
   double sum = 1 + std::exp(1) + std::exp(2);
   for (int i = 0; i < 6; ++i)
@@ -79,16 +84,22 @@ TEST_F(EvaluateTest, LayerNormAndGelu) {
       %3 = nn.gelu %x : tensor<1x4xf64>
       %4 = nn.gelu tanh %x : tensor<1x4xf64>
       return %0, %1, %2, %3, %4 : tensor<1x4xf64>, tensor<1xf64>, tensor<1xf64>, tensor<1x4xf64>, tensor<1x4xf64>
-    })", 1, 1); // 1 2 3 4: mean 2.5, variance 1.25
+    })",
+                     1, 1); // 1 2 3 4: mean 2.5, variance 1.25
   ASSERT_TRUE(succeeded(results));
   EXPECT_EQ((*results)[1].floats, Floats{2.5});
   EXPECT_NEAR((*results)[2].floats[0], 1 / std::sqrt(1.75), 1e-15);
   for (int i = 0; i < 4; ++i) {
     double x = i + 1;
-    EXPECT_NEAR((*results)[0].floats[i], (x - 2.5) / std::sqrt(1.75) * x + x, 1e-14);
-    EXPECT_NEAR((*results)[3].floats[i], x * 0.5 * std::erfc(-x / std::sqrt(2.0)), 1e-14);
-    EXPECT_NEAR((*results)[4].floats[i],
-                x * 0.5 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))), 1e-14);
+    EXPECT_NEAR((*results)[0].floats[i], (x - 2.5) / std::sqrt(1.75) * x + x,
+                1e-14);
+    EXPECT_NEAR((*results)[3].floats[i],
+                x * 0.5 * std::erfc(-x / std::sqrt(2.0)), 1e-14);
+    EXPECT_NEAR(
+        (*results)[4].floats[i],
+        x * 0.5 *
+            (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))),
+        1e-14);
   }
 }
 
@@ -105,7 +116,8 @@ TEST_F(EvaluateTest, ShapesAndSums) {
       %5 = nn.dot_general %x, %x batch [] x [] contract [1] x [1] : tensor<2x3xf64>, tensor<2x3xf64> -> tensor<2x2xf64>
       %6 = nn.scatter_add %3 at %i axis 0 batch 0 : tensor<2x2xf64>, tensor<2xi64> -> tensor<2x2xf64>
       return %0, %1, %2, %3, %4, %5, %6 : tensor<3x2xf64>, tensor<2x2xf64>, tensor<2x5xf64>, tensor<2x2xf64>, tensor<3xf64>, tensor<2x2xf64>, tensor<2x2xf64>
-    })", 0, 1); // x is 0 1 2 / 3 4 5, the indices are 0 1
+    })",
+                     0, 1); // x is 0 1 2 / 3 4 5, the indices are 0 1
   ASSERT_TRUE(succeeded(results));
   EXPECT_EQ((*results)[0].floats, (Floats{0, 3, 1, 4, 2, 5}));
   EXPECT_EQ((*results)[1].floats, (Floats{2, 0, 5, 3}));
@@ -128,7 +140,8 @@ TEST_F(EvaluateTest, IntegersWrapAndBooleansAreBits) {
       %3 = arith.sitofp %1 : tensor<2xi1> to tensor<2xf64>
       %4 = arith.floordivsi %minus, %two : tensor<2xi8>
       return %0, %1, %2, %3, %4 : tensor<2xi8>, tensor<2xi1>, tensor<2xf64>, tensor<2xf64>, tensor<2xi8>
-    })", 27, 1); // 27 + 100 fits, 28 + 100 wraps
+    })",
+                     27, 1); // 27 + 100 fits, 28 + 100 wraps
   ASSERT_TRUE(succeeded(results));
   EXPECT_EQ((*results)[0].integers, (Integers{127, -128}));
   EXPECT_EQ((*results)[1].integers, (Integers{0, 1}));
@@ -170,7 +183,8 @@ TEST_F(EvaluateTest, FollowsCallsVariablesGroupsAndLosses) {
       %1 = nn.reduce sum %0 over [0] : tensor<2xf64> -> tensor<f64>
       nn.loss %1 scale 2.0 count 1.0 : tensor<f64>
       return %0 : tensor<2xf64>
-    })", 0, 0);
+    })",
+                     0, 0);
   ASSERT_TRUE(succeeded(results));
   EXPECT_EQ((*results)[0].floats, (Floats{4, 9}));
   EXPECT_EQ(losses, SmallVector<double>{6.5}); // 2 * 13 / 4
@@ -186,14 +200,19 @@ TEST_F(EvaluateTest, ReportsWhatItCannotDo) {
     func.func @f(%x: tensor<2xf64>, %i: tensor<2xi64>) -> tensor<2xf64> {
       %0 = nn.gather %x at %i axis 0 batch 0 : tensor<2xf64>, tensor<2xi64> -> tensor<2xf64>
       return %0 : tensor<2xf64>
-    })", 1, 1)));
-  EXPECT_NE(message.find("an index is outside of [0, 2)"), std::string::npos) << message;
+    })",
+                         1, 1)));
+  EXPECT_NE(message.find("an index is outside of [0, 2)"), std::string::npos)
+      << message;
   EXPECT_TRUE(failed(run(R"(
     func.func @f(%x: tensor<2xi64>) -> tensor<2xi64> {
       %0 = math.ctpop %x : tensor<2xi64>
       return %0 : tensor<2xi64>
-    })", 1, 1)));
-  EXPECT_NE(message.find("'math.ctpop' op is not known to the evaluator"), std::string::npos) << message;
+    })",
+                         1, 1)));
+  EXPECT_NE(message.find("'math.ctpop' op is not known to the evaluator"),
+            std::string::npos)
+      << message;
 }
 
 } // namespace

@@ -21,41 +21,47 @@ static const std::string kAliases = R"(
 
 /// d: a differentiable argument or result.
 static std::string expand(std::string text) {
-  for (auto &[from, to] : std::vector<std::pair<std::string, std::string>>{{" d,", " {nn.differentiable},"},
-                                                                           {" d)", " {nn.differentiable})"}})
+  for (auto &[from, to] : std::vector<std::pair<std::string, std::string>>{
+           {" d,", " {nn.differentiable},"}, {" d)", " {nn.differentiable})"}})
     for (size_t at; (at = text.find(from)) != std::string::npos;)
       text.replace(at, from.size(), to);
   return kAliases + text;
 }
 
 static Row unary(const std::string &op, double low = -1.5, double high = 1.5) {
-  return {op, expand("func.func @f(%x: !b3 d) -> (!b3 d) {\n  %0 = " + op + " %x : !b3\n  return %0 : !b3\n}"),
+  return {op,
+          expand("func.func @f(%x: !b3 d) -> (!b3 d) {\n  %0 = " + op +
+                 " %x : !b3\n  return %0 : !b3\n}"),
           {{0, {low, high}}}};
 }
 
 /// A function that is constant between its jumps, and one that is not.
 static Row stepped(const std::string &op) {
-  return {op,
-          expand("func.func @f(%x: !b3 d) -> (!b3 d, !b3 d) {\n  %0 = " + op +
-                 " %x : !b3\n  %1 = math.exp %x : !b3\n  return %0, %1 : !b3, !b3\n}"),
-          {{0, {-3, 3}}}};
+  return {
+      op,
+      expand(
+          "func.func @f(%x: !b3 d) -> (!b3 d, !b3 d) {\n  %0 = " + op +
+          " %x : !b3\n  %1 = math.exp %x : !b3\n  return %0, %1 : !b3, !b3\n}"),
+      {{0, {-3, 3}}}};
 }
 
-static Row binary(const std::string &op, Domain lhs = {-1.5, 1.5}, Domain rhs = {-1.5, 1.5}) {
+static Row binary(const std::string &op, Domain lhs = {-1.5, 1.5},
+                  Domain rhs = {-1.5, 1.5}) {
   return {op,
-          expand("func.func @f(%x: !b3 d, %y: !b3 d) -> (!b3 d) {\n  %0 = " + op +
-                 " %x, %y : !b3\n  return %0 : !b3\n}"),
+          expand("func.func @f(%x: !b3 d, %y: !b3 d) -> (!b3 d) {\n  %0 = " +
+                 op + " %x, %y : !b3\n  return %0 : !b3\n}"),
           {{0, lhs}, {1, rhs}}};
 }
 
 /// Where the mask is set both operands are equal.
 static Row choice(const std::string &op) {
-  return {op,
-          expand("func.func @f(%x: !b3 d, %y: !b3 d, %tie: !mask3) -> (!b3 d) {\n"
-                 "  %z = arith.select %tie, %x, %y : !mask3, !b3\n  %0 = " +
-                 op + " %x, %z : !b3\n  return %0 : !b3\n}"),
-          {},
-          6};
+  return {
+      op,
+      expand("func.func @f(%x: !b3 d, %y: !b3 d, %tie: !mask3) -> (!b3 d) {\n"
+             "  %z = arith.select %tie, %x, %y : !mask3, !b3\n  %0 = " +
+             op + " %x, %z : !b3\n  return %0 : !b3\n}"),
+      {},
+      6};
 }
 
 static std::vector<Row> makeRows() {
@@ -103,19 +109,24 @@ static std::vector<Row> makeRows() {
       choice("arith.maxnumf"),
       choice("arith.minnumf"),
   };
-  auto add = [&](const char *name, const std::string &text, std::map<unsigned, Domain> domains = {},
-                 int64_t samples = 3) { rows.push_back({name, expand(text), std::move(domains), samples}); };
+  auto add = [&](const char *name, const std::string &text,
+                 std::map<unsigned, Domain> domains = {}, int64_t samples = 3) {
+    rows.push_back({name, expand(text), std::move(domains), samples});
+  };
 
   // Elementwise ops of another form.
   add("math.fma", R"(func.func @f(%x: !b3 d, %y: !b3 d, %z: !b3 d) -> (!b3 d) {
     %0 = math.fma %x, %y, %z : !b3
     return %0 : !b3
   })");
-  add("math.clampf", R"(func.func @f(%x: !b3 d, %l: !b3 d, %h: !b3 d) -> (!b3 d) {
+  add("math.clampf",
+      R"(func.func @f(%x: !b3 d, %l: !b3 d, %h: !b3 d) -> (!b3 d) {
     %0 = math.clampf %x to [%l, %h] : !b3
     return %0 : !b3
-  })", {{0, {-3, 3}}, {1, {-1.5, -0.5}}, {2, {0.5, 1.5}}}, 8);
-  add("arith.select", R"(func.func @f(%c: !mask3, %x: !b3 d, %y: !b3 d) -> (!b3 d) {
+  })",
+      {{0, {-3, 3}}, {1, {-1.5, -0.5}}, {2, {0.5, 1.5}}}, 8);
+  add("arith.select",
+      R"(func.func @f(%c: !mask3, %x: !b3 d, %y: !b3 d) -> (!b3 d) {
     %0 = arith.select %c, %x, %y : !mask3, !b3
     return %0 : !b3
   })");
@@ -135,14 +146,16 @@ static std::vector<Row> makeRows() {
     %2 = math.powf %x, %1 : !b3
     %3 = math.powf %0, %y : !b3
     return %2, %3 : !b3, !b3
-  })", {{0, {0.5, 2}}, {1, {1.2, 2}}}, 4);
+  })",
+      {{0, {0.5, 2}}, {1, {1.2, 2}}}, 4);
   add("change of precision", R"(func.func @f(%x: !b3 d) -> (!b3 d) {
     %0 = arith.truncf %x : !b3 to tensor<?x3xf32, #nn.batch<0, 1>>
     %1 = arith.mulf %0, %0 : tensor<?x3xf32, #nn.batch<0, 1>>
     %2 = arith.extf %1 : tensor<?x3xf32, #nn.batch<0, 1>> to !b3
     return %2 : !b3
   })");
-  add("integers do not carry gradients", R"(func.func @f(%x: !b3 d, %i: !labels) -> (!b3 d) {
+  add("integers do not carry gradients",
+      R"(func.func @f(%x: !b3 d, %i: !labels) -> (!b3 d) {
     %0 = arith.fptosi %x : !b3 to tensor<?x3xi64, #nn.batch<0, 1>>
     %1 = arith.sitofp %0 : tensor<?x3xi64, #nn.batch<0, 1>> to !b3
     %2 = arith.uitofp %i : !labels to !v
@@ -150,7 +163,8 @@ static std::vector<Row> makeRows() {
     %4 = arith.mulf %1, %x : !b3
     %5 = arith.mulf %4, %3 : !b3
     return %5 : !b3
-  })", {{0, {-3, 3}}, {1, {1, 4}}});
+  })",
+      {{0, {-3, 3}}, {1, {1, 4}}});
 
   // Shapes.
   add("nn.broadcast of a parameter along the batch", R"(
@@ -168,7 +182,8 @@ static std::vector<Row> makeRows() {
     %1 = nn.broadcast %y to [0, 1, 2] : tensor<?x1x4xf64, #nn.batch<0, 2>> -> tensor<?x2x4xf64, #nn.batch<0, 2>>
     %2 = arith.mulf %0, %1 : tensor<?x2x4xf64, #nn.batch<0, 2>>
     return %2 : tensor<?x2x4xf64, #nn.batch<0, 2>>
-  })", {}, 2);
+  })",
+      {}, 2);
   add("nn.reshape of the batch", R"(
   func.func @f(%x: tensor<?x2x6xf64, #nn.batch<0, 1>> d) -> (tensor<?x3x2xf64, #nn.batch<0, 2>> d) {
     %0 = nn.reshape %x : tensor<?x2x6xf64, #nn.batch<0, 1>> -> tensor<?x3x2xf64, #nn.batch<0, 2>>
@@ -189,7 +204,8 @@ static std::vector<Row> makeRows() {
     %1 = nn.slice %x from [0, 6, 3] by [1, -2, -3]
         : tensor<?x7x5xf64, #nn.batch<0, 1>> -> tensor<?x3x2xf64, #nn.batch<0, 1>>
     return %0, %1 : tensor<?x2x3xf64, #nn.batch<0, 1>>, tensor<?x3x2xf64, #nn.batch<0, 1>>
-  })", {}, 2);
+  })",
+      {}, 2);
   add("parts that make up a whole", R"(func.func @f(%x: !b5 d)
       -> (!b3 d, tensor<?x2xf64, #nn.batch<0, 1>> d) {
     %0 = nn.slice %x from [0, 2] by [1, 1] : !b5 -> !b3
@@ -203,7 +219,8 @@ static std::vector<Row> makeRows() {
     %0 = nn.pad %x with %fill low [0, 1, 0] interior [0, 0, 1]
         : tensor<?x2x3xf64, #nn.batch<0, 1>>, tensor<f64> -> tensor<?x4x6xf64, #nn.batch<0, 1>>
     return %0 : tensor<?x4x6xf64, #nn.batch<0, 1>>
-  })", {}, 2);
+  })",
+      {}, 2);
   add("nn.concat, one operand twice", R"(func.func @f(%x: !b3 d, %y: !b4 d)
       -> (tensor<?x10xf64, #nn.batch<0, 1>> d) {
     %0 = nn.concat %x, %y, %x along 1 : !b3, !b4, !b3 -> tensor<?x10xf64, #nn.batch<0, 1>>
@@ -225,31 +242,39 @@ static std::vector<Row> makeRows() {
     %1 = nn.reduce min %x over [0, 2] : tensor<2x?x4xf64, #nn.batch<1, 1>> -> !v
     return %0, %1 : tensor<2x?xf64, #nn.batch<1, 1>>, !v
   })");
-  add("maximum that carries no gradient", R"(func.func @f(%x: !b3 d, %y: !b3) -> (!b3 d) {
+  add("maximum that carries no gradient",
+      R"(func.func @f(%x: !b3 d, %y: !b3) -> (!b3 d) {
     %0 = nn.reduce max %y over [1] : !b3 -> !v
     %1 = nn.broadcast %0 to [0] : !v -> !b3
     %2 = arith.mulf %x, %1 : !b3
     return %2 : !b3
   })");
-  for (auto [name, weight, axis] : {std::tuple("nn.dot_general with rows of a weight", "5x3", "1"),
-                                    std::tuple("nn.dot_general with columns of a weight", "3x5", "0")})
-    add(name, std::string("func.func @f(%x: !b3 d, %w: tensor<") + weight + "xf64> d) -> (!b5 d) {\n" +
-                  "  %0 = nn.dot_general %x, %w batch [] x [] contract [1] x [" + axis + "] : !b3, tensor<" + weight +
-                  "xf64> -> !b5\n  return %0 : !b5\n}");
+  for (auto [name, weight, axis] :
+       {std::tuple("nn.dot_general with rows of a weight", "5x3", "1"),
+        std::tuple("nn.dot_general with columns of a weight", "3x5", "0")})
+    add(name,
+        std::string("func.func @f(%x: !b3 d, %w: tensor<") + weight +
+            "xf64> d) -> (!b5 d) {\n" +
+            "  %0 = nn.dot_general %x, %w batch [] x [] contract [1] x [" +
+            axis + "] : !b3, tensor<" + weight +
+            "xf64> -> !b5\n  return %0 : !b5\n}");
   add("nn.dot_general with the weight first", R"(
   func.func @f(%x: tensor<?x2x3xf64, #nn.batch<0, 1>> d, %w: tensor<4x3xf64> d)
       -> (tensor<4x?x2xf64, #nn.batch<1, 1>> d) {
     %0 = nn.dot_general %w, %x batch [] x [] contract [1] x [2]
         : tensor<4x3xf64>, tensor<?x2x3xf64, #nn.batch<0, 1>> -> tensor<4x?x2xf64, #nn.batch<1, 1>>
     return %0 : tensor<4x?x2xf64, #nn.batch<1, 1>>
-  })", {}, 2);
-  add("nn.dot_general of a value with itself", R"(func.func @f(%x: tensor<?x2x3xf64, #nn.batch<0, 1>> d)
+  })",
+      {}, 2);
+  add("nn.dot_general of a value with itself",
+      R"(func.func @f(%x: tensor<?x2x3xf64, #nn.batch<0, 1>> d)
       -> (tensor<?x2x2xf64, #nn.batch<0, 1>> d) {
     %0 = nn.dot_general %x, %x batch [0] x [0] contract [2] x [2]
         : tensor<?x2x3xf64, #nn.batch<0, 1>>, tensor<?x2x3xf64, #nn.batch<0, 1>> -> tensor<?x2x2xf64, #nn.batch<0, 1>>
     return %0 : tensor<?x2x2xf64, #nn.batch<0, 1>>
   })");
-  add("nn.dot_general with batch axes and two contracted axes in other orders", R"(
+  add("nn.dot_general with batch axes and two contracted axes in other orders",
+      R"(
   func.func @f(%x: tensor<2x?x3x4xf64, #nn.batch<1, 1>> d, %y: tensor<4x2x5x?x3xf64, #nn.batch<3, 1>> d)
       -> (tensor<?x5xf64, #nn.batch<0, 1>> d, tensor<?x2x5xf64, #nn.batch<0, 1>> d) {
     %0 = nn.dot_general %x, %y batch [1] x [3] contract [3, 0, 2] x [0, 1, 4]
@@ -257,8 +282,10 @@ static std::vector<Row> makeRows() {
     %1 = nn.dot_general %x, %y batch [1, 0] x [3, 1] contract [3, 2] x [0, 4]
         : tensor<2x?x3x4xf64, #nn.batch<1, 1>>, tensor<4x2x5x?x3xf64, #nn.batch<3, 1>> -> tensor<?x2x5xf64, #nn.batch<0, 1>>
     return %0, %1 : tensor<?x5xf64, #nn.batch<0, 1>>, tensor<?x2x5xf64, #nn.batch<0, 1>>
-  })", {}, 2);
-  add("nn.dot_general over the batch", R"(func.func @f(%x: !b3 d, %y: !b4 d) -> (tensor<3x4xf64> d) {
+  })",
+      {}, 2);
+  add("nn.dot_general over the batch",
+      R"(func.func @f(%x: !b3 d, %y: !b4 d) -> (tensor<3x4xf64> d) {
     %0 = nn.dot_general %x, %y batch [] x [] contract [0] x [0] : !b3, !b4 -> tensor<3x4xf64>
     return %0 : tensor<3x4xf64>
   })");
@@ -268,28 +295,32 @@ static std::vector<Row> makeRows() {
     %0 = nn.gather %w at %i axis 0 batch 0
         : tensor<3x4xf64>, tensor<?x2xi64, #nn.batch<0, 1>> -> tensor<?x2x4xf64, #nn.batch<0, 1>>
     return %0 : tensor<?x2x4xf64, #nn.batch<0, 1>>
-  })", {{1, {0, 2}}});
+  })",
+      {{1, {0, 2}}});
   add("nn.gather per sample, in the middle", R"(
   func.func @f(%x: tensor<?x2x4x3xf64, #nn.batch<0, 1>> d, %i: tensor<?x5xi64, #nn.batch<0, 1>>)
       -> (tensor<?x2x5x3xf64, #nn.batch<0, 1>> d) {
     %0 = nn.gather %x at %i axis 2 batch 1
         : tensor<?x2x4x3xf64, #nn.batch<0, 1>>, tensor<?x5xi64, #nn.batch<0, 1>> -> tensor<?x2x5x3xf64, #nn.batch<0, 1>>
     return %0 : tensor<?x2x5x3xf64, #nn.batch<0, 1>>
-  })", {{1, {0, 3}}}, 2);
+  })",
+      {{1, {0, 3}}}, 2);
   add("nn.scatter_add over the batch", R"(
   func.func @f(%x: tensor<?x2x4xf64, #nn.batch<0, 1>> d, %i: tensor<?x2xi64, #nn.batch<0, 1>>) -> (tensor<3x4xf64> d) {
     %0 = nn.scatter_add %x at %i axis 0 batch 0
         : tensor<?x2x4xf64, #nn.batch<0, 1>>, tensor<?x2xi64, #nn.batch<0, 1>> -> tensor<3x4xf64>
     %1 = arith.mulf %0, %0 : tensor<3x4xf64>
     return %1 : tensor<3x4xf64>
-  })", {{1, {0, 2}}});
+  })",
+      {{1, {0, 2}}});
 
   // Composites.
   add("nn.softmax", R"(func.func @f(%x: !b5 d) -> (!b5 d) {
     %0 = nn.softmax %x : !b5
     return %0 : !b5
   })");
-  add("nn.layer_norm", R"(func.func @f(%x: !b5 d, %s: tensor<5xf64> d, %t: tensor<5xf64> d) -> (!b5 d) {
+  add("nn.layer_norm",
+      R"(func.func @f(%x: !b5 d, %s: tensor<5xf64> d, %t: tensor<5xf64> d) -> (!b5 d) {
     %y, %m, %i = nn.layer_norm %x, %s, %t axis 1 epsilon 1.0e-3 : !b5, tensor<5xf64>, tensor<5xf64> -> !b5, !v, !v
     return %y : !b5
   })");
@@ -300,30 +331,40 @@ static std::vector<Row> makeRows() {
         : tensor<?x2x3xf64, #nn.batch<0, 1>>, tensor<2x3xf64> -> tensor<?x2x3xf64, #nn.batch<0, 1>>, !v, !v
     %0 = arith.mulf %m, %m : !v
     return %y, %0, %i : tensor<?x2x3xf64, #nn.batch<0, 1>>, !v, !v
-  })", {{0, {-2, 3}}});
-  for (auto [name, form] : {std::pair("nn.gelu", ""), std::pair("nn.gelu tanh", "tanh ")})
-    add(name, std::string("func.func @f(%x: !b5 d) -> (!b5 d) {\n  %0 = nn.gelu ") + form +
-                  "%x : !b5\n  return %0 : !b5\n}", {{0, {-3, 3}}});
-  add("nn.cross_entropy with ignored rows", R"(func.func @f(%x: !b5 d, %l: !labels) -> (!v d) {
+  })",
+      {{0, {-2, 3}}});
+  for (auto [name, form] :
+       {std::pair("nn.gelu", ""), std::pair("nn.gelu tanh", "tanh ")})
+    add(name,
+        std::string("func.func @f(%x: !b5 d) -> (!b5 d) {\n  %0 = nn.gelu ") +
+            form + "%x : !b5\n  return %0 : !b5\n}",
+        {{0, {-3, 3}}});
+  add("nn.cross_entropy with ignored rows",
+      R"(func.func @f(%x: !b5 d, %l: !labels) -> (!v d) {
     %0, %1 = nn.cross_entropy %x, %l ignore 1 : !b5, !labels -> !v, !v
     return %0 : !v
-  })", {{1, {0, 3}}}, 8);
-  add("nn.cross_entropy, logSum used too", R"(func.func @f(%x: !b5 d, %l: !labels) -> (tensor<f64> d, !v d) {
+  })",
+      {{1, {0, 3}}}, 8);
+  add("nn.cross_entropy, logSum used too",
+      R"(func.func @f(%x: !b5 d, %l: !labels) -> (tensor<f64> d, !v d) {
     %0, %1 = nn.cross_entropy %x, %l : !b5, !labels -> !v, !v
     %2 = nn.reduce sum %0 over [0] : !v -> tensor<f64>
     %3 = arith.mulf %1, %1 : !v
     return %2, %3 : tensor<f64>, !v
-  })", {{1, {0, 4}}});
+  })",
+      {{1, {0, 4}}});
 
   // Graphs.
-  add("several uses, one of them the result", R"(func.func @f(%x: !b3 d) -> (!b3 d, !b3 d, !b3 d) {
+  add("several uses, one of them the result",
+      R"(func.func @f(%x: !b3 d) -> (!b3 d, !b3 d, !b3 d) {
     %0 = math.sin %x : !b3
     %1 = arith.mulf %0, %0 : !b3
     %2 = arith.addf %1, %x : !b3
     %3 = arith.mulf %2, %0 : !b3
     return %3, %0, %x : !b3, !b3, !b3
   })");
-  add("an argument that nothing depends on", R"(func.func @f(%x: !b3 d, %y: !b4 d) -> (!b3 d, !b4) {
+  add("an argument that nothing depends on",
+      R"(func.func @f(%x: !b3 d, %y: !b4 d) -> (!b3 d, !b4) {
     %0 = math.exp %x : !b3
     %1 = math.exp %y : !b4
     return %0, %1 : !b3, !b4
@@ -342,8 +383,10 @@ static std::vector<Row> makeRows() {
     %5, %6 = nn.cross_entropy %4, %l ignore -100 : !b5, !labels -> !v, !v
     %7 = nn.reduce sum %5 over [0] : !v -> tensor<f64>
     return %7 : tensor<f64>
-  })", {{4, {0, 4}}}, 4);
-  // A block of a transformer: two heads of two over three positions, a causal mask.
+  })",
+      {{4, {0, 4}}}, 4);
+  // A block of a transformer: two heads of two over three positions, a causal
+  // mask.
   add("attention", R"(
   func.func @f(%x: tensor<?x3x4xf64, #nn.batch<0, 1>> d, %w: tensor<4x12xf64> d, %b: tensor<12xf64> d,
                %p: tensor<4x4xf64> d, %s: tensor<4xf64> d) -> (tensor<?x3x4xf64, #nn.batch<0, 1>> d) {
@@ -378,7 +421,8 @@ static std::vector<Row> makeRows() {
         : tensor<?x3x4xf64, #nn.batch<0, 1>>, tensor<4x4xf64> -> tensor<?x3x4xf64, #nn.batch<0, 1>>
     %14 = arith.addf %13, %x : tensor<?x3x4xf64, #nn.batch<0, 1>>
     return %14 : tensor<?x3x4xf64, #nn.batch<0, 1>>
-  })", {}, 2);
+  })",
+      {}, 2);
   return rows;
 }
 

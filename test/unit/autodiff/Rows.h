@@ -14,16 +14,19 @@
 
 namespace harmony::autodiff {
 
-/// Values of an argument are drawn evenly from [low, high], integers inclusively.
+/// Values of an argument are drawn evenly from [low, high], integers
+/// inclusively.
 struct Domain {
   double low, high;
 };
 
-/// A function whose adjoint is compared with finite differences. Elements are f64: constants
-/// are then the same in the forward, the adjoint and the evaluator.
+/// A function whose adjoint is compared with finite differences. Elements are
+/// f64: constants are then the same in the forward, the adjoint and the
+/// evaluator.
 struct Row {
   std::string name;
-  /// One function @f, in a module; its differentiable arguments and results are marked.
+  /// One function @f, in a module; its differentiable arguments and results are
+  /// marked.
   std::string text;
   /// By argument; the others are in [-1.5, 1.5], integers in {0, 1}.
   std::map<unsigned, Domain> domains = {};

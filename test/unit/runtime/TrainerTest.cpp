@@ -172,6 +172,18 @@ TEST_F(TrainerTest, NoStepsSaveTheInitialWeights) {
   EXPECT_EQ(weights(folder / "w"), (std::vector<float>{4, 5, 6}));
 }
 
+TEST_F(TrainerTest, WhereItCannotSaveItDoesNotTrain) {
+  std::string none = folder / "none/w";
+  EXPECT_EQ(run({"--data", data(), "--steps", "2", "--save", none}), 1);
+  EXPECT_NE(message.find(none + ": cannot be created"), std::string::npos)
+      << message;
+  EXPECT_EQ(text.find("step 1/2"), std::string::npos) << text;
+  EXPECT_EQ(
+      run({"--data", data(), "--steps", "2", "--save", folder / "."}), 1);
+  EXPECT_NE(message.find("is a folder, expected a file"), std::string::npos)
+      << message;
+}
+
 TEST_F(TrainerTest, EpochsDropTheLastSamplesAndSaySo) {
   EXPECT_EQ(run({"--data", data(), "--epochs", "3", "--save", folder / "w"}), 0)
       << message;
