@@ -182,7 +182,7 @@ private:
 
 } // namespace
 
-void harmony::runtime::checkWritable(const std::string &path) {
+void checkWritable(const std::string &path) {
   struct stat status;
   if (!stat(path.c_str(), &status) && S_ISDIR(status.st_mode))
     throw Error(ExitCode::Failure, path + ": is a folder, expected a file");
