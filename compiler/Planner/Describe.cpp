@@ -98,10 +98,15 @@ std::string describe(const Planned &planned, const Problem &problem,
     resident += plan.buffers[transfer.buffer].bytes();
 
   std::string text = "plan of " + plan.problem + " on " + machine.name + "\n";
-  text += "batch " + std::to_string(plan.batch) + " as " +
-          std::to_string(plan.batch / u) + " microbatches of " +
-          std::to_string(u) + ", " + std::to_string(packs) + " packs of " +
-          std::to_string(problem.layerCount()) + " layers\n";
+  auto count = [](int64_t number, const std::string &thing) {
+    return std::to_string(number) + " " + thing + (number == 1 ? "" : "s");
+  };
+  text += "batch " + std::to_string(plan.batch) + " as ";
+  text += plan.batch == u ? "1 microbatch, "
+                          : std::to_string(plan.batch / u) +
+                                " microbatches of " + std::to_string(u) + ", ";
+  text += count(packs, "pack") + " of " + count(problem.layerCount(), "layer") +
+          "\n";
   text += packsText(plan, problem);
   if (problem.training)
     text += "update: " + updatesText(plan) + "\n";

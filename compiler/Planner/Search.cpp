@@ -542,9 +542,10 @@ private:
     result.message =
         "does not fit: device " + std::to_string(device) + " has " +
         std::to_string(capacity) + " bytes, the least plan needs " +
-        std::to_string(least) + "; the largest layer, '" +
-        problem.layers[result.largestLayer].name + "', alone needs " +
-        std::to_string(result.boundBytes) + " at a microbatch of " +
+        std::to_string(least) + "; the largest layer is '" +
+        problem.layers[result.largestLayer].name +
+        "': its tensors, gradients, values and workspace have " +
+        std::to_string(result.boundBytes) + " bytes at a microbatch of " +
         std::to_string(problem.microbatches.front());
     return result;
   }

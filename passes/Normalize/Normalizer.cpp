@@ -99,17 +99,16 @@ LogicalResult Normalizer::decideRoles() {
         return training.emitError("differentiates by ")
                << symbol << " but does not update it";
   }
-  for (auto [flag, expressions] :
-       {std::pair("--trainable", &options.trainable),
-        std::pair("--freeze", &options.freeze)})
+  for (auto [flag, expressions] : {std::pair("--trainable", &options.trainable),
+                                   std::pair("--freeze", &options.freeze)})
     for (const std::string &expression : *expressions)
-      if (llvm::none_of(module.getOps<onnx::InitializerOp>(),
-                        [&](onnx::InitializerOp initializer) {
-                          return llvm::Regex(expression).match(
-                              initializer.getOnnxName());
-                        }))
-        emitWarning(module.getLoc()) << flag << " " << expression
-                                     << ": no initializer has such a name";
+      if (llvm::none_of(
+              module.getOps<onnx::InitializerOp>(),
+              [&](onnx::InitializerOp initializer) {
+                return llvm::Regex(expression).match(initializer.getOnnxName());
+              }))
+        emitWarning(module.getLoc())
+            << flag << " " << expression << ": no initializer has such a name";
   for (auto initializer : module.getOps<onnx::InitializerOp>()) {
     RoleDecision decision = rules.decide(initializer, files);
     if (options.forward && decision.role == nn::Role::parameter)
@@ -594,7 +593,8 @@ void Normalizer::createVariables() {
 void Normalizer::annotateIndices() {
   struct Range {
     int64_t low = std::numeric_limits<int64_t>::min(),
-            high = std::numeric_limits<int64_t>::max(), highOfParts = 0;
+            high = std::numeric_limits<int64_t>::max(), highOfParts = 0,
+            leastOfParts = std::numeric_limits<int64_t>::max();
     std::optional<int64_t> ignored;
     bool isUsed = false, everyUseIgnores = true;
   };
@@ -613,10 +613,12 @@ void Normalizer::annotateIndices() {
     range.low = std::max<int64_t>(range.low, 0);
     // Columns of one input may index tables of different size: the largest is
     // the limit of all, and gathers clamp what is beyond their own.
-    if (isPart(indices))
+    if (isPart(indices)) {
       range.highOfParts = std::max(range.highOfParts, high);
-    else
+      range.leastOfParts = std::min(range.leastOfParts, high);
+    } else {
       range.high = std::min(range.high, high);
+    }
     range.everyUseIgnores &=
         ignored && (!range.isUsed || range.ignored == ignored);
     range.ignored = ignored;
@@ -641,6 +643,14 @@ void Normalizer::annotateIndices() {
   for (auto &[argument, range] : ranges) {
     if (range.highOfParts)
       range.high = std::min(range.high, range.highOfParts);
+    if (range.leastOfParts < range.highOfParts)
+      emitWarning(main.getLoc())
+          << "columns of input "
+          << main.getArgAttr(argument.getArgNumber(), nn::kNameAttr)
+          << " index tables of " << range.leastOfParts << " to "
+          << range.highOfParts << " rows: values are checked against "
+          << range.highOfParts
+          << ", and what is beyond a smaller table reads its last row";
     main.setArgAttr(argument.getArgNumber(), "nn.index_range",
                     attributes.getI64ArrayAttr({range.low, range.high}));
     if (range.everyUseIgnores)
