@@ -120,7 +120,7 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
                    ", compiled by harmonyc " +
                    blob.string(blob.header().compiler) +
                    "; optimizer: " + optimizerName(optimizer) + ".",
-               "");
+               "EXE");
   app.get_formatter()->column_width(34);
   std::string schedule = "constant", metric;
 
