@@ -205,6 +205,17 @@ void PlaceBuilder::addScalars() {
   }
 }
 
+/// [k * N, ..] as [N, k, ..], which are the same bytes: what a sample's part of
+/// an output is has to be told (rows of tokens that a model has flattened).
+static RankedTensorType splitSamples(RankedTensorType type) {
+  nn::BatchAttr batch = nn::getBatch(type);
+  if (!batch || batch.getAxis() != 0 || batch.getFactor() == 1)
+    return type;
+  SmallVector<int64_t> shape(type.getShape());
+  shape.insert(shape.begin() + 1, batch.getFactor());
+  return nn::getBatchType(shape, type.getElementType(), 0, 1);
+}
+
 LogicalResult PlaceBuilder::addOutputs() {
   if (!isEvaluation())
     return success();
@@ -214,7 +225,8 @@ LogicalResult PlaceBuilder::addOutputs() {
     if (home.empty())
       return module.emitError() << "output '" << problem.values[value].name
                                 << "' has no home in the evaluation plan";
-    auto tensor = cast<RankedTensorType>(graph.getResultTypes()[output]);
+    auto tensor =
+        splitSamples(cast<RankedTensorType>(graph.getResultTypes()[output]));
     auto name = graph.getResultAttrOfType<StringAttr>(output, nn::kNameAttr);
     StringRef text =
         name ? name.getValue() : StringRef(problem.values[value].name);
