@@ -15,9 +15,9 @@
 #include "passes/Codegen/Passes.h"
 #include "passes/Layers/Passes.h"
 #include "passes/Memory/Memory.h"
-#include "passes/Pipelines.h"
 #include "passes/Schedule/Schedule.h"
 #include "passes/Tasks/BuildModel.h"
+#include "passes/Tasks/View.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -88,7 +88,7 @@ int Compilation::import() {
   return module ? kDone : kRefused;
 }
 
-int Compilation::normalize() {
+PipelineOptions harmony::getPipelineOptions(const CompilerOptions &options) {
   PipelineOptions pipeline;
   pipeline.normalize.dims = options.dims;
   pipeline.normalize.loss = options.loss;
@@ -98,6 +98,11 @@ int Compilation::normalize() {
   pipeline.normalize.forward = options.forward;
   if (!options.optimizer.empty())
     pipeline.optimizer = options.optimizer;
+  return pipeline;
+}
+
+int Compilation::normalize() {
+  PipelineOptions pipeline = getPipelineOptions(options);
   if (int exitCode = runPasses([&](OpPassManager &passes) {
         buildNormalizeStage(passes, pipeline);
       }))
@@ -148,16 +153,13 @@ int Compilation::layers() { return runPasses(buildLayersStage); }
 
 int Compilation::differentiate() { return runPasses(buildDifferentiateStage); }
 
-int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining) {
+int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
+                         const planner::Machine &machine) {
   ModelOptions build;
   build.training = forTraining;
   build.batch = batch;
   build.microbatch = options.microbatch;
   build.splittable = !(*module)->hasAttr("nn.unsplittable");
-  std::string message;
-  planner::Machine machine = loadMachine(options, message);
-  if (!message.empty())
-    return error(message);
   build.rates.flopsPerSecond = machine.devices[0].flopsPerSecond;
   build.rates.bytesPerSecond = build.rates.updateBytesPerSecond =
       machine.devices[0].bytesPerSecond;
@@ -170,11 +172,14 @@ int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining) {
 }
 
 int Compilation::plan() {
+  std::string message;
+  planner::Machine machine = loadMachine(options, message);
+  if (!message.empty())
+    return error(message);
   kernels = ModuleOp::create(UnknownLoc::get(&context));
   for (auto variable : module->getOps<nn::VariableOp>()) {
     auto type = cast<RankedTensorType>(variable.getType());
-    int64_t bytes = type.getNumElements() *
-                    std::max<int64_t>(type.getElementTypeBitWidth() / 8, 1);
+    int64_t bytes = tensorBytes(type);
     if (variable.getRole() == nn::Role::parameter)
       trainingState += 2 * bytes;
     else if (variable.getRole() == nn::Role::optimizer ||
@@ -183,12 +188,12 @@ int Compilation::plan() {
   }
   if (training)
     if (int exitCode =
-            planOne(trainingModel, trainingPlan, /*forTraining=*/true))
+            planOne(trainingModel, trainingPlan, /*forTraining=*/true, machine))
       return exitCode == kRefused && trainingPlan.message.empty()
                  ? exitCode
                  : error(trainingPlan.message, exitCode);
-  if (int exitCode =
-          planOne(evaluationModel, evaluationPlan, /*forTraining=*/false))
+  if (int exitCode = planOne(evaluationModel, evaluationPlan,
+                             /*forTraining=*/false, machine))
     return exitCode == kRefused && evaluationPlan.message.empty()
                ? exitCode
                : error("evaluation: " + evaluationPlan.message, exitCode);
@@ -249,7 +254,7 @@ int Compilation::codegen(SmallVectorImpl<char> &payload) {
   info.model = llvm::sys::path::filename(options.model).str();
   info.compiler = HARMONY_VERSION;
   info.numericsKey = numericsKey;
-  info.fingerprint = fingerprint();
+  info.fingerprint = fingerprint = makeFingerprint();
   info.planSummary = describePlan();
   info.isa =
       target.isa == HostTarget::Isa::Avx512 ? HM_ISA_AVX512 : HM_ISA_AVX2;
@@ -282,7 +287,7 @@ int Compilation::codegen(SmallVectorImpl<char> &payload) {
 int Compilation::write(ArrayRef<char> payload) {
   std::string message = writeExecutable(options.output, payload);
   if (message.empty())
-    message = writeWeights(options.output, *module, fingerprint());
+    message = writeWeights(options.output, *module, fingerprint);
   return message.empty() ? kDone : error(message);
 }
 
@@ -297,7 +302,7 @@ static std::string digest(StringRef text) {
   return llvm::toHex(hash.final(), /*LowerCase=*/true).substr(0, 16);
 }
 
-std::string Compilation::fingerprint() {
+std::string Compilation::makeFingerprint() {
   std::string text;
   llvm::raw_string_ostream stream(text);
   for (auto variable : module->getOps<nn::VariableOp>())

@@ -10,6 +10,7 @@
 
 #include "compiler/Driver/Planning.h"
 #include "compiler/Target/Host/HostTarget.h"
+#include "passes/Pipelines.h"
 #include "passes/Tasks/Model.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -18,6 +19,9 @@
 #include <chrono>
 
 namespace harmony {
+
+/// What the flags say to the first stages.
+PipelineOptions getPipelineOptions(const CompilerOptions &options);
 
 /// One model on its way through the stages. Each stage returns an exit code;
 /// after one that is not kDone nothing more can be done.
@@ -63,9 +67,10 @@ public:
 
 private:
   int runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
-  int planOne(Model &model, PlanOutcome &outcome, bool forTraining);
+  int planOne(Model &model, PlanOutcome &outcome, bool forTraining,
+              const planner::Machine &machine);
   std::string makeNumericsKey();
-  std::string fingerprint();
+  std::string makeFingerprint();
   void removeUnusedTasks();
   int error(const std::string &message, int exitCode = kRefused) const;
 
@@ -79,7 +84,7 @@ private:
   int64_t trainingState = 0; ///< bytes
   Model trainingModel, evaluationModel;
   PlanOutcome trainingPlan, evaluationPlan;
-  std::string numericsKey;
+  std::string numericsKey, fingerprint;
   std::vector<std::pair<std::string, double>> times; ///< seconds
   int stages = 0;
 };

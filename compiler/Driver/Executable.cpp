@@ -9,6 +9,7 @@
 
 #include "compiler/Driver/WeightsFile.h"
 #include "dialects/NN/NN.h"
+#include "passes/Tasks/View.h"
 #include "runtime/train/Payload.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
@@ -92,8 +93,7 @@ std::string harmony::writeWeights(StringRef executable, ModuleOp module,
     entry.name = variable.getSymName().str();
     entry.type = typeCode(type.getElementType());
     entry.shape.assign(type.getShape().begin(), type.getShape().end());
-    int64_t bytes = type.getNumElements() *
-                    std::max<int64_t>(type.getElementTypeBitWidth() / 8, 1);
+    int64_t bytes = tensorBytes(type);
     if (auto file = dyn_cast_or_null<nn::FileAttr>(variable.getInitialAttr())) {
       auto &buffer = files[file.getPath()];
       if (!buffer) {

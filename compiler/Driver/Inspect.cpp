@@ -7,11 +7,12 @@
 
 #include "compiler/Driver/Inspect.h"
 
+#include "compiler/Driver/Compilation.h"
 #include "compiler/Import/Import.h"
 #include "dialects/NN/NN.h"
 #include "dialects/ONNX/ONNX.h"
 #include "passes/Layers/Passes.h"
-#include "passes/Pipelines.h"
+#include "passes/Tasks/View.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/MapVector.h"
@@ -43,12 +44,6 @@ std::string formatType(Type type) {
   }
   stream << "]";
   return text;
-}
-
-int64_t bytesOf(nn::VariableOp variable) {
-  auto type = cast<RankedTensorType>(variable.getType());
-  return type.getNumElements() *
-         std::max<int64_t>(type.getElementTypeBitWidth() / 8, 1);
 }
 
 void printOperators(ModuleOp module) {
@@ -116,7 +111,7 @@ void printVariables(ModuleOp module, func::FuncOp main) {
       llvm::outs() << " (" << reason.getValue() << ")";
     llvm::outs() << '\n';
     if (variable.getRole() == nn::Role::parameter) {
-      trained += bytesOf(variable);
+      trained += tensorBytes(cast<RankedTensorType>(variable.getType()));
       count += cast<RankedTensorType>(variable.getType()).getNumElements();
     }
   }
@@ -146,15 +141,8 @@ int harmony::inspectModel(const CompilerOptions &options,
     return kRefused;
   llvm::outs() << options.model << "\n";
   printOperators(*module);
-  PipelineOptions pipeline;
-  pipeline.normalize.dims = options.dims;
-  pipeline.normalize.loss = options.loss;
-  pipeline.normalize.lossOutput = options.lossOutput;
-  pipeline.normalize.trainable = options.trainable;
-  pipeline.normalize.freeze = options.freeze;
-  pipeline.normalize.forward = options.forward;
   PassManager normalize(&context);
-  buildNormalizeStage(normalize, pipeline);
+  buildNormalizeStage(normalize, getPipelineOptions(options));
   if (failed(normalize.run(*module)))
     return kRefused;
   auto main = module->lookupSymbol<func::FuncOp>(kMainName);

@@ -31,9 +31,6 @@ using ::onnx::ValueInfoProto;
 namespace harmony {
 namespace {
 
-constexpr const char *kindKey =
-    "pkg.torch.export.graph_signature.InputSpec.kind";
-
 /// Data above this goes to a file of its own: protobuf ends at 2 GiB.
 constexpr uint64_t maximumEmbeddedBytes = uint64_t(1) << 30;
 

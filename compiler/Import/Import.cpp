@@ -34,10 +34,6 @@ using ::onnx::ValueInfoProto;
 namespace harmony {
 namespace {
 
-/// PyTorch's exporter tells here what an initializer is.
-constexpr const char *kindKey =
-    "pkg.torch.export.graph_signature.InputSpec.kind";
-
 /// MLIR's type for TensorProto::DataType `type`; null if there is none.
 Type importElementType(Builder &builder, int type) {
   switch (type) {

@@ -16,6 +16,10 @@
 
 namespace harmony {
 
+/// PyTorch's exporter tells in this metadata what an initializer is.
+inline constexpr const char *kindKey =
+    "pkg.torch.export.graph_signature.InputSpec.kind";
+
 /// Reads the model at `path` into `model`. Returns what is wrong; empty if all
 /// is well.
 std::string readModel(const std::string &path, ::onnx::ModelProto &model);

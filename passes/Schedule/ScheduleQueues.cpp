@@ -224,7 +224,7 @@ private:
     return llvm::any_of(
         plan.events[later].waits, [&](const planner::Wait &wait) {
           return wait.event == earlier && wait.lag == planner::Wait::whole &&
-                 (wait.previousStep == previousStep || previousStep);
+                 (previousStep || !wait.previousStep);
         });
   }
 

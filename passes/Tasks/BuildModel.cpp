@@ -521,7 +521,7 @@ private:
         auto variable = symbols.lookup<nn::VariableOp>(state.getValue());
         update.states.push_back(state.getValue().str());
         tensor.stateBytes =
-            llvm::alignTo(tensor.stateBytes, 64) +
+            schedule::alignTo64(tensor.stateBytes) +
             tensorBytes(cast<RankedTensorType>(variable.getType()));
       }
       for (auto scalar : op.getScalars().getAsRange<FlatSymbolRefAttr>())

@@ -20,10 +20,6 @@ using namespace harmony;
 
 namespace {
 
-constexpr int64_t kAlignment = 64;
-
-int64_t align(int64_t bytes) { return llvm::alignTo(bytes, kAlignment); }
-
 RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
@@ -153,7 +149,7 @@ private:
   int addSaved(int64_t index) {
     int64_t offset = 0, total = 0;
     for (auto [position, type] : llvm::enumerate(options.savedTypes)) {
-      total = align(total);
+      total = schedule::alignTo64(total);
       if (static_cast<int64_t>(position) == index)
         offset = total;
       total += tensorBytes(nn::instantiate(type, options.microbatch));
@@ -679,9 +675,10 @@ private:
       });
       int64_t offset = 0;
       for (Buffer *other : conflicts) {
-        if (offset + align(buffer->bytes) <= other->offset)
+        if (offset + schedule::alignTo64(buffer->bytes) <= other->offset)
           break;
-        offset = std::max(offset, other->offset + align(other->bytes));
+        offset =
+            std::max(offset, other->offset + schedule::alignTo64(other->bytes));
       }
       buffer->offset = offset;
       cost.workspace = std::max(cost.workspace, offset + buffer->bytes);
