@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 #define HM_PROGRAM_MAGIC 0x31474d50524148ULL /* "HARPMG1" */
-#define HM_PROGRAM_VERSION 1u
+#define HM_PROGRAM_VERSION 2u
 #define HM_NONE 0xffffffffu
 
 /* A kernel computes the indices [begin, end) of its outermost parallel
@@ -42,8 +42,8 @@ typedef struct HmSection {
   uint32_t offset; /* from the first byte of the blob; aligned to 8 */
   uint32_t count;  /* elements; for the string section: bytes. A section of a
                       queue,  program or variable is a part of the header's
-                      section of its kind,  its offset counted from the first byte
-                      of the blob as well */
+                      section of its kind,  its offset counted from the first
+                      byte  of the blob as well */
 } HmSection;
 
 typedef uint32_t
@@ -75,8 +75,10 @@ enum HmSpace {
                    unless the step is dumped */
 };
 
-/* address = base(space, device) + offset + (modulo ? i % modulo : i) * stride,
-   i the iteration of the enclosing loop, 0 outside of one. */
+/* address = base(space, device) + offset + slot * stride + (i % d) * part,
+   where slot = modulo ? (i / d) % modulo : i / d, d = divide or 1 where that is
+   0, and i the iteration of the enclosing loop, 0 outside of one. d > 1: this
+   loop's microbatch is the d-th part of the one that a slot holds. */
 typedef struct HmRef {
   uint8_t space; /* HmSpace */
   uint8_t device;
@@ -85,6 +87,9 @@ typedef struct HmRef {
   int64_t offset;
   int64_t stride;
   int64_t bytes; /* touched from the address on */
+  int64_t part;
+  uint32_t divide;
+  uint32_t reserved;
 } HmRef;
 
 /* ---- kernels ------------------------------------------------------------ */
@@ -133,9 +138,10 @@ enum HmOpcode {
   HM_OP_LOOP, /* repeat up to the matching END: a = iterations. Loops do not
                  nest */
   HM_OP_END,
-  HM_OP_WAIT,   /* until timeline[queue] >= step * period[queue] + a + i * b, i
-                   the   iteration; a may be negative (the step before). LOOP and
-                   END have   no signal */
+  HM_OP_WAIT,   /* until timeline[queue] >= step * period[queue] + a + (i / d) *
+                   b, i the iteration, d = count or 1 where that is 0 (the
+                   awaited loop's microbatch is d of this one's); a may be
+                   negative (the step before). LOOP and END have no signal */
   HM_OP_COPY,   /* ref[first] = ref[first + 1], bytes of ref[first]; traffic =
                    HmTraffic */
   HM_OP_FILL,   /* every byte of ref[first] = a */
@@ -164,17 +170,20 @@ typedef struct HmCommand {
   uint32_t kernel; /* launch: index of the kernel; wait: index of the queue in
                       its program */
   uint32_t first;  /* first reference */
-  uint32_t count;  /* number of references */
+  uint32_t count;  /* number of references; wait: d */
   uint32_t id;     /* of the plan's event: shared by plan, trace and profile */
   HmString label;  /* for traces: layer and kernel, or tensor */
   int64_t a, b;
+  double seconds; /* predicted, launches alone: of this launch and those after
+                     it that have 0. Copies are predicted from their link; all
+                     else takes no time */
 } HmCommand;
 
 enum HmQueueKind {
   HM_QUEUE_COMPUTE,
   HM_QUEUE_IN,
   HM_QUEUE_OUT,
-  HM_QUEUE_PEER,
+  HM_QUEUE_PEER, /* copies from one device to another: `device` sends */
   HM_QUEUE_HOST
 };
 
@@ -187,8 +196,8 @@ typedef struct HmQueue {
 } HmQueue;
 
 /* A program is executed by all of its queues at once, each in its own order.
-   The queues of one program start at timeline 0 and run on over its executions.
- */
+   The queues of one program start at timeline 0 and run on over its executions,
+   which do not overlap. */
 enum HmProgramKind {
   HM_PROGRAM_LOAD,  /* host store -> what stays on the devices; before the first
                        step */
@@ -204,6 +213,7 @@ typedef struct HmProgram {
   HmSection queues;
   int64_t batch;                     /* samples that one execution consumes */
   int64_t traffic[HM_TRAFFIC_COUNT]; /* bytes per execution, as planned */
+  double seconds; /* per execution in steady state, as planned; 0: not known */
 } HmProgram;
 
 /* ---- what the program works on ------------------------------------------ */
@@ -274,7 +284,8 @@ typedef struct HmOutput {
   int64_t home;
 } HmOutput;
 
-/* loss = sum over terms of scale * (f32 at numerator) / (f32 at denominator),
+/* One term for each group of devices that computes a part of the loss:
+   loss = sum over terms of scale * (f32 at numerator) / (f32 at denominator),
    both in the host store once an execution is over. */
 typedef struct HmLossTerm {
   int64_t numerator, denominator;
@@ -321,6 +332,30 @@ typedef struct HmDevice {
                            worker, beside the arena */
 } HmDevice;
 
+/* What several links share: a root port, a switch. */
+typedef struct HmResource {
+  HmString name;
+  uint32_t reserved;
+  double bytesPerSecond;
+} HmResource;
+
+#define HM_HOST_ENDPOINT (-1)
+#define HM_LINK_SHARES 4
+
+/* A directed link between two devices, or a device and the host. A transfer
+   takes the latency and then its bytes at the rate min(bandwidth / users) over
+   the link and the resources that it shares, users being the transfers under
+   way there, those in their latency included. Copies within one device or
+   within the host, and those to the dump space, take no time. At most one link
+   from one endpoint to another; where there is none, transfers are not timed.
+   Read by --virtual-time and --enforce-links alone. */
+typedef struct HmLink {
+  int32_t from, to; /* device, or HM_HOST_ENDPOINT */
+  double bytesPerSecond;
+  double latencySeconds;
+  uint32_t shares[HM_LINK_SHARES]; /* of the resource section; HM_NONE: none */
+} HmLink;
+
 typedef struct HmHeader {
   uint64_t magic;
   uint32_t version;
@@ -343,6 +378,7 @@ typedef struct HmHeader {
   HmSection strings, dims /* int64_t */, constants /* bytes, aligned to 64 */;
   HmSection devices, variables, gradients, inputs, outputs, lossTerms, scalars;
   HmSection kernels, gemms, refs, commands, queues;
+  HmSection links, resources;
 } HmHeader;
 
 #ifdef __cplusplus

@@ -7,11 +7,16 @@
 
 #include "runtime/engine/Blob.h"
 
+#include "runtime/engine/Cursor.h"
 #include "runtime/engine/Progress.h"
 #include "runtime/hal/Error.h"
 #include "runtime/hal/GemmShape.h"
 
+#include <algorithm>
+#include <cmath>
+#include <set>
 #include <string>
+#include <utility>
 
 namespace harmony::runtime {
 
@@ -40,6 +45,7 @@ public:
     checkSections();
     checkHeader();
     checkTables();
+    checkLinks();
     checkVariables();
     checkInputsAndOutputs();
     checkKernels();
@@ -131,6 +137,8 @@ private:
     checkSection<HmRef>(h.refs, "refs");
     checkSection<HmCommand>(h.commands, "commands");
     checkSection<HmQueue>(h.queues, "queues");
+    checkSection<HmLink>(h.links, "links");
+    checkSection<HmResource>(h.resources, "resources");
     require(h.strings.count && blob.string(h.strings.count - 1)[0] == 0,
             "the string section does not end in NUL");
   }
@@ -173,6 +181,37 @@ private:
       requireIn(blob.scalars()[i].kind, 0, HM_SCALAR_ONE_MINUS_BETA2 + 1,
                 "kind");
       requireIn(blob.scalars()[i].index, 0, h.scalarCount, "index");
+    }
+  }
+
+  /// A rate is positive and, like a duration, finite.
+  void requireSeconds(double value, double low, const char *what) const {
+    if (!std::isfinite(value) || value < low)
+      fail(std::string(what) + " is " + std::to_string(value) +
+           ", accepted are finite values from " + std::to_string(low));
+  }
+
+  void checkLinks() {
+    for (size_t i = 0; i < blob.resources().size(); ++i) {
+      at("resource", i);
+      checkString(blob.resources()[i].name, "name");
+      requireSeconds(blob.resources()[i].bytesPerSecond, 1, "bandwidth");
+    }
+    std::set<std::pair<int32_t, int32_t>> seen;
+    int64_t devices = blob.head->devices.count;
+    for (size_t i = 0; i < blob.links().size(); ++i) {
+      const HmLink &link = blob.links()[i];
+      at("link", i);
+      requireIn(link.from, HM_HOST_ENDPOINT, devices, "from");
+      requireIn(link.to, HM_HOST_ENDPOINT, devices, "to");
+      require(link.from != link.to, "both ends are the same");
+      require(seen.insert({link.from, link.to}).second,
+              "a second link between the same ends");
+      requireSeconds(link.bytesPerSecond, 1, "bandwidth");
+      requireSeconds(link.latencySeconds, 0, "latency");
+      for (uint32_t share : link.shares)
+        if (share != HM_NONE)
+          requireIn(share, 0, blob.head->resources.count, "shared resource");
     }
   }
 
@@ -309,18 +348,39 @@ private:
 
   void checkRef(const HmRef &ref, int64_t iterations) const {
     int64_t space = spaceBytes(ref);
-    int64_t last = iterations - 1;
-    if (ref.modulo && last >= static_cast<int64_t>(ref.modulo))
-      last = ref.modulo - 1;
-    int64_t moved = 0;
-    if (__builtin_mul_overflow(last, ref.stride, &moved) ||
-        __builtin_add_overflow(ref.offset, moved, &moved))
-      fail("a reference overflows");
+    requireIn(ref.stride, -maximalExtent, maximalExtent, "stride");
+    requireIn(ref.part, -maximalExtent, maximalExtent, "part");
     requireInside(ref.offset, ref.bytes, space, "reference");
-    requireInside(moved, ref.bytes, space, "reference of the last iteration");
+    // Extremes lie at the corners of (slot, part), the last slot being cut off
+    // by the end of the loop.
+    int64_t last = iterations - 1, divide = std::max<int64_t>(1, ref.divide);
+    int64_t lastSlot = last / divide;
+    if (ref.modulo)
+      lastSlot = std::min<int64_t>(lastSlot, ref.modulo - 1);
+    int64_t start = lastSlot * divide;
+    for (int64_t i : {std::min(start + divide - 1, last), start, start - 1,
+                      std::min(divide - 1, last)})
+      if (i > 0)
+        requireInside(checkedOffset(ref, i), ref.bytes, space,
+                      "reference of the last iteration");
+  }
+
+  int64_t checkedOffset(const HmRef &ref, int64_t iteration) const {
+    int64_t divide = std::max<int64_t>(1, ref.divide),
+            slot = iteration / divide, moved = 0, part = 0, offset = 0;
+    if (ref.modulo)
+      slot %= ref.modulo;
+    if (__builtin_mul_overflow(slot, ref.stride, &moved) ||
+        __builtin_mul_overflow(iteration % divide, ref.part, &part) ||
+        __builtin_add_overflow(ref.offset, moved, &offset) ||
+        __builtin_add_overflow(offset, part, &offset))
+      fail("a reference overflows");
+    return offset;
   }
 
   void checkCommandRefs(const HmCommand &c, int64_t iterations) const {
+    if (c.op == HM_OP_WAIT)
+      return;
     require(static_cast<uint64_t>(c.first) + c.count <= blob.head->refs.count,
             "references out of range");
     const HmRef *refs = blob.refs().data() + c.first;
@@ -358,6 +418,7 @@ private:
     requireIn(c.kernel, 0, blob.head->kernels.count, "kernel");
     requireIn(c.count, 1, maximalOperands + 1, "operand count");
     requireIn(c.a, 0, INT64_MAX, "extent");
+    requireSeconds(c.seconds, 0, "duration");
     const HmKernel &kernel = blob.kernels()[c.kernel];
     if (kernel.kind != HM_KERNEL_GEMM)
       return;
@@ -378,6 +439,7 @@ private:
   void checkProgram(HmProgramKind kind) {
     const HmProgram &program = blob.head->programs[kind];
     where = std::string("program ") + std::to_string(kind) + ": ";
+    requireSeconds(program.seconds, 0, "duration");
     checkPart<HmQueue>(program.queues, blob.head->queues, "queues");
     for (const HmQueue &queue : blob.queues(kind))
       checkQueue(kind, queue);

@@ -68,6 +68,10 @@ public:
   Span<HmKernel> kernels() const { return list<HmKernel>(head->kernels); }
   Span<HmGemm> gemms() const { return list<HmGemm>(head->gemms); }
   Span<HmRef> refs() const { return list<HmRef>(head->refs); }
+  Span<HmLink> links() const { return list<HmLink>(head->links); }
+  Span<HmResource> resources() const {
+    return list<HmResource>(head->resources);
+  }
   Span<HmQueue> queues(HmProgramKind kind) const {
     return list<HmQueue>(head->programs[kind].queues);
   }

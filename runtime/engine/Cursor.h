@@ -10,7 +10,25 @@
 
 #include "runtime/engine/Blob.h"
 
+#include <algorithm>
+
 namespace harmony::runtime {
+
+/// Where a reference lies in its space in an iteration.
+inline int64_t offsetOf(const HmRef &ref, int64_t iteration) {
+  int64_t divide = std::max<int64_t>(1, ref.divide);
+  int64_t slot = iteration / divide;
+  if (ref.modulo)
+    slot %= ref.modulo;
+  return ref.offset + slot * ref.stride + iteration % divide * ref.part;
+}
+
+/// What a wait waits for on a queue with this period.
+inline int64_t awaitedValue(const HmCommand &wait, int64_t period, int64_t step,
+                            int64_t iteration) {
+  return step * period + wait.a +
+         iteration / std::max<int64_t>(1, wait.count) * wait.b;
+}
 
 /// The position in a queue's command list, loops unrolled. The list has been
 /// checked.

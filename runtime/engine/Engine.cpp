@@ -49,7 +49,7 @@ public:
         if (c.op == HM_OP_WAIT) {
           const QueueRunner &other = queues[c.kernel];
           int64_t value =
-              step * other.queue.period + c.a + cursor.iteration() * c.b;
+              awaitedValue(c, other.queue.period, step, cursor.iteration());
           if (!mayBlock && other.target->timeline() < value)
             return false;
           target->wait(*other.target, value);
@@ -85,11 +85,8 @@ public:
 
 private:
   Range resolve(const HmRef &ref) const {
-    int64_t i = cursor.iteration();
-    if (ref.modulo)
-      i %= ref.modulo;
     return {static_cast<HmSpace>(ref.space), ref.device,
-            ref.offset + i * ref.stride, ref.bytes};
+            offsetOf(ref, cursor.iteration()), ref.bytes};
   }
 
   void execute(const HmCommand &c) {

@@ -22,7 +22,7 @@ std::string findStuckWait(const Blob &blob, HmProgramKind kind) {
       cursors.emplace_back(blob.commands(queue));
     auto target = [&](const Cursor &cursor) {
       const HmCommand &c = cursor.command();
-      return step * queues[c.kernel].period + c.a + cursor.iteration() * c.b;
+      return awaitedValue(c, queues[c.kernel].period, step, cursor.iteration());
     };
     bool moved = true;
     while (moved) {

@@ -96,6 +96,8 @@ std::vector<char> BlobWriter::layOut() {
   place(header.gemms, gemms);
   place(header.kernels, kernels);
   place(header.devices, devices);
+  place(header.links, links);
+  place(header.resources, resources);
   place(header.inputs, inputs);
   place(header.outputs, outputs);
   place(header.lossTerms, lossTerms);

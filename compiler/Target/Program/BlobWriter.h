@@ -30,6 +30,8 @@ public:
   std::vector<char> constants;
   std::vector<int64_t> dims;
   std::vector<HmDevice> devices;
+  std::vector<HmLink> links;
+  std::vector<HmResource> resources;
   std::vector<HmVariable> variables;
   std::vector<HmGradient> gradients;
   std::vector<HmInput> inputs;

@@ -7,6 +7,7 @@
 
 #include "compiler/Target/Program/EmitProgram.h"
 
+#include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace harmony;
@@ -63,6 +64,18 @@ private:
       os << "device " << index << " capacity " << device.capacity << " peak "
          << device.peak << " evaluate peak " << device.evaluatePeak
          << " library " << device.libraryBytes << "\n";
+    for (const HmResource &resource : list<HmResource>(header.resources))
+      os << "resource " << string(resource.name) << " "
+         << llvm::format("%g", resource.bytesPerSecond) << " B/s\n";
+    for (const HmLink &link : list<HmLink>(header.links)) {
+      os << "link " << link.from << " to " << link.to << " "
+         << llvm::format("%g", link.bytesPerSecond) << " B/s latency "
+         << llvm::format("%g", link.latencySeconds);
+      for (uint32_t share : link.shares)
+        if (share != HM_NONE)
+          os << " shares " << share;
+      os << "\n";
+    }
     for (const HmVariable &variable : list<HmVariable>(header.variables)) {
       os << "variable " << string(variable.name) << " " << roles[variable.role]
          << " " << types[variable.type];
@@ -139,6 +152,8 @@ private:
       os << " " << string(queues[command.kernel].name) << " >= " << command.a;
       if (command.b)
         os << " + " << command.b << "i";
+      if (command.b && command.count > 1)
+        os << "/" << command.count;
       break;
     case HM_OP_COPY:
       os << " " << traffics[command.traffic];
@@ -153,14 +168,17 @@ private:
     default:
       break;
     }
-    for (const HmRef &ref :
-         list<HmRef>(header.refs).slice(command.first, command.count))
-      dumpRef(ref);
+    if (command.op != HM_OP_WAIT)
+      for (const HmRef &ref :
+           list<HmRef>(header.refs).slice(command.first, command.count))
+        dumpRef(ref);
     if (command.op != HM_OP_WAIT && command.op != HM_OP_END &&
         *string(command.label))
       os << " '" << string(command.label) << "'";
     if (command.id != HM_NONE)
       os << " event " << command.id;
+    if (command.seconds > 0)
+      os << " takes " << llvm::format("%g", command.seconds);
     if (command.signal)
       os << " signal";
     os << "\n";
@@ -174,10 +192,13 @@ private:
     if (ref.space == HM_SPACE_DEVICE)
       os << static_cast<int>(ref.device);
     os << "[" << ref.offset;
+    std::string slot = ref.divide > 1 ? "i/" + std::to_string(ref.divide) : "i";
     if (ref.modulo)
-      os << " + i%" << ref.modulo << "*" << ref.stride;
+      os << " + " << slot << "%" << ref.modulo << "*" << ref.stride;
     else if (ref.stride)
-      os << " + i*" << ref.stride;
+      os << " + " << slot << "*" << ref.stride;
+    if (ref.divide > 1)
+      os << " + i%" << ref.divide << "*" << ref.part;
     os << ", " << ref.bytes << "]" << accesses[ref.access & 3];
   }
 };

@@ -54,6 +54,20 @@ void BlobBuilder::device(int64_t capacity, int64_t libraryBytes) {
   devices.push_back({capacity, 0, 0, libraryBytes});
 }
 
+void BlobBuilder::link(int32_t from, int32_t to, double bytesPerSecond,
+                       double latencySeconds, uint32_t share) {
+  links.push_back({from,
+                   to,
+                   bytesPerSecond,
+                   latencySeconds,
+                   {share, HM_NONE, HM_NONE, HM_NONE}});
+}
+
+uint32_t BlobBuilder::resource(const std::string &name, double bytesPerSecond) {
+  resources.push_back({string(name), 0, bytesPerSecond});
+  return static_cast<uint32_t>(resources.size() - 1);
+}
+
 int64_t BlobBuilder::constant(const std::vector<float> &values) {
   auto at = static_cast<int64_t>(constants.size());
   auto *bytes = reinterpret_cast<const char *>(values.data());
@@ -159,11 +173,13 @@ QueueBuilder &QueueBuilder::end() {
   add(HM_OP_END, {});
   return *this;
 }
-QueueBuilder &QueueBuilder::wait(uint32_t other, int64_t a, int64_t b) {
+QueueBuilder &QueueBuilder::wait(uint32_t other, int64_t a, int64_t b,
+                                 uint32_t divide) {
   HmCommand &c = add(HM_OP_WAIT, {});
   c.kernel = other;
   c.a = a;
   c.b = b;
+  c.count = divide;
   return *this;
 }
 QueueBuilder &QueueBuilder::copy(HmRef to, HmRef from, HmTraffic traffic) {
@@ -185,6 +201,14 @@ QueueBuilder &QueueBuilder::launch(uint32_t kernel,
 }
 QueueBuilder &QueueBuilder::release(HmRef ref) {
   add(HM_OP_RELEASE, {ref});
+  return *this;
+}
+QueueBuilder &QueueBuilder::takes(double seconds) {
+  commands.back().seconds = seconds;
+  return *this;
+}
+QueueBuilder &QueueBuilder::label(const std::string &text) {
+  commands.back().label = builder->string(text);
   return *this;
 }
 QueueBuilder &QueueBuilder::signal() {
@@ -214,14 +238,17 @@ void BlobBuilder::count(HmProgramKind kind, QueueBuilder &q) {
   for (const HmCommand &c : q.commands) {
     iterations = c.op == HM_OP_LOOP ? c.a : c.op == HM_OP_END ? 1 : iterations;
     q.queue.period += c.signal * iterations;
-    for (int64_t i = 0; i < iterations && c.op != HM_OP_RELEASE; ++i)
+    if (c.op == HM_OP_WAIT || c.op == HM_OP_RELEASE)
+      continue;
+    for (int64_t i = 0; i < iterations; ++i)
       for (uint32_t r = 0; r < c.count; ++r) {
         const HmRef &ref = refs[c.first + r];
         if (ref.space != HM_SPACE_DEVICE)
           continue;
-        int64_t end = ref.offset +
-                      (ref.modulo ? i % ref.modulo : i) * ref.stride +
-                      ref.bytes;
+        int64_t divide = std::max<int64_t>(1, ref.divide);
+        int64_t slot = ref.modulo ? i / divide % ref.modulo : i / divide;
+        int64_t end =
+            ref.offset + slot * ref.stride + i % divide * ref.part + ref.bytes;
         HmDevice &d = devices[ref.device];
         int64_t &peak = kind == HM_PROGRAM_EVALUATE ? d.evaluatePeak : d.peak;
         if (kind == HM_PROGRAM_STEP || kind == HM_PROGRAM_EVALUATE)
@@ -265,6 +292,8 @@ BlobBuilder::Bytes BlobBuilder::finish() {
   header.dims = section(dimList);
   header.constants = append(constants.data(), constants.size(), 1, 64);
   header.devices = section(devices);
+  header.links = section(links);
+  header.resources = section(resources);
   std::vector<HmGradient> gradientList;
   std::vector<uint32_t> gradientFirsts;
   for (auto &list : gradients) {
@@ -325,12 +354,24 @@ HmRef onDevice(unsigned device, int64_t offset, int64_t bytes, int64_t stride,
           modulo,
           offset,
           stride,
-          bytes};
+          bytes,
+          0,
+          0,
+          0};
 }
 
 HmRef in(HmSpace space, int64_t offset, int64_t bytes, int64_t stride,
          uint32_t modulo) {
-  return {static_cast<uint8_t>(space), 0, 3, modulo, offset, stride, bytes};
+  return {static_cast<uint8_t>(space),
+          0,
+          3,
+          modulo,
+          offset,
+          stride,
+          bytes,
+          0,
+          0,
+          0};
 }
 
 } // namespace harmony::runtime::test

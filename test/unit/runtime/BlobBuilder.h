@@ -31,6 +31,10 @@ public:
   HmHeader header{};
 
   void device(int64_t capacity, int64_t libraryBytes = 0);
+  void link(int32_t from, int32_t to, double bytesPerSecond,
+            double latencySeconds, uint32_t share = HM_NONE);
+  /// Returns the index that links share it by.
+  uint32_t resource(const std::string &name, double bytesPerSecond);
   /// The address of a constant: offset in the constant section.
   int64_t constant(const std::vector<float> &values);
   void variable(const std::string &name, HmRole role,
@@ -53,13 +57,17 @@ public:
   public:
     QueueBuilder &loop(int64_t iterations);
     QueueBuilder &end();
-    QueueBuilder &wait(uint32_t queue, int64_t a, int64_t b = 0);
+    QueueBuilder &wait(uint32_t queue, int64_t a, int64_t b = 0,
+                       uint32_t divide = 0);
     QueueBuilder &copy(HmRef to, HmRef from,
                        HmTraffic traffic = HM_TRAFFIC_SWAP_IN);
     QueueBuilder &fill(HmRef to, int64_t value);
     QueueBuilder &launch(uint32_t kernel, const std::vector<HmRef> &operands,
                          int64_t extent, int64_t grain = 1);
     QueueBuilder &release(HmRef ref);
+    /// Of the command before: its predicted seconds, its label.
+    QueueBuilder &takes(double seconds);
+    QueueBuilder &label(const std::string &text);
     /// The command before signals.
     QueueBuilder &signal();
 
@@ -97,6 +105,8 @@ private:
   std::vector<int64_t> dimList;
   std::vector<char> constants;
   std::vector<HmDevice> devices;
+  std::vector<HmLink> links;
+  std::vector<HmResource> resources;
   std::vector<HmVariable> variables;
   std::vector<std::vector<HmGradient>> gradients; // by variable
   std::vector<HmInput> inputs;
