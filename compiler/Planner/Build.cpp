@@ -28,8 +28,10 @@ public:
     makePhases();
     indexSteps();
     sections.resize(static_cast<size_t>(phaseCount()) + 1);
-    for (int p = 0; p < phaseCount(); ++p)
+    for (int p = 0; p < phaseCount(); ++p) {
       runs.push_back(makeEvent(EventKind::Run, computeLane, -1, -1, p));
+      events.back().endStep = lastStep(p) + 1;
+    }
     for (int p = 0; p < phaseCount(); ++p)
       addSteps(p);
     addScalars();
@@ -55,6 +57,10 @@ private:
                   first(pack),
                   choices.packEnds[pack],
                   choices.microbatch,
+                  0,
+                  trips(),
+                  0,
+                  0,
                   false,
                   {}};
       phase.keep = !turn && problem.training && choices.keep[pack];
@@ -72,6 +78,10 @@ private:
                   first(pack),
                   choices.packEnds[pack],
                   choices.microbatch,
+                  0,
+                  trips(),
+                  0,
+                  0,
                   static_cast<bool>(choices.keep[pack]),
                   {}};
       if (!phase.keep)

@@ -139,7 +139,7 @@ public:
     int &index = homeIndex(kind, object, use);
     if (index < 0) {
       index = static_cast<int>(draft.plan.homes.size());
-      draft.plan.homes.push_back({kind, object, use, 0, slotBytes, slots});
+      draft.plan.homes.push_back({kind, object, use, 0, slotBytes * slots});
     }
     return index;
   }

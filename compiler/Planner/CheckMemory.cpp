@@ -123,7 +123,7 @@ void checkOverlap(const Plan &plan, int device, Report &report) {
 bool homeFits(const Home &home, const Problem &problem, const Plan &plan) {
   auto is = [&](size_t count, int64_t slots, auto bytes) {
     return home.object >= 0 && static_cast<size_t>(home.object) < count &&
-           home.slots == slots && home.slotBytes == bytes();
+           home.size == slots * bytes();
   };
   int64_t u = plan.phases[0].microbatch;
   auto tensor = [&]() -> const Tensor & {
@@ -150,8 +150,7 @@ void checkHost(const Plan &plan, const Problem &problem, const Machine &machine,
                Report &report) {
   std::map<int64_t, int64_t> taken;
   for (const Home &home : plan.homes) {
-    if (home.offset < 0 || home.offset % bufferAlignment != 0 ||
-        home.slots < 1 || home.slotBytes < 1)
+    if (home.offset < 0 || home.offset % bufferAlignment != 0 || home.size < 1)
       report.add("host", std::string("the home of ") + name(home.kind) + " " +
                              std::to_string(home.object) + " is at " +
                              number(home.offset) + " with " +
@@ -159,8 +158,7 @@ void checkHost(const Plan &plan, const Problem &problem, const Machine &machine,
     if (!homeFits(home, problem, plan))
       report.add("size", std::string("the home of ") + name(home.kind) + " " +
                              std::to_string(home.object) + " has " +
-                             std::to_string(home.slots) + " slots of " +
-                             number(home.slotBytes) +
+                             number(home.size) +
                              " bytes, which is not what it holds");
     auto next = taken.lower_bound(home.offset);
     bool clash =

@@ -300,8 +300,7 @@ private:
 
   void checkHomes() {
     for (const Home &home : plan.homes)
-      if (!sensible(home.offset) || !sensible(home.slotBytes) ||
-          home.slots < 1 || home.slots > plan.batch || home.object < 0 ||
+      if (!sensible(home.offset) || !sensible(home.size) || home.object < 0 ||
           home.use < -1)
         report.add("structure",
                    std::string("a home of ") + name(home.kind) +

@@ -151,7 +151,8 @@ private:
 };
 
 const std::vector<const char *> updatePlaceNames = {"any", "host", "device"};
-const std::vector<const char *> scalarRoleNames = {"seed", "accumulator"};
+const std::vector<const char *> scalarRoleNames = {"seed", "accumulator",
+                                                   "contribution"};
 const std::vector<const char *> updateOrderNames = {"jit", "deferred"};
 const std::vector<const char *> stepKindNames = {"forward", "recompute",
                                                  "backward"};
@@ -270,20 +271,28 @@ json toJson(const Problem &problem) {
   out["batch"] = problem.batch;
   out["splittable"] = problem.splittable;
   out["microbatches"] = problem.microbatches;
+  if (problem.epilogue)
+    out["epilogue"] = true;
   out["tensors"] = arrayOf(problem.tensors, [](const Tensor &tensor) {
-    return json{{"name", tensor.name},
-                {"bytes", tensor.bytes},
-                {"trainable", tensor.trainable},
-                {"gradientBytes", tensor.gradientBytes},
-                {"stateBytes", tensor.stateBytes},
-                {"updatePlace", pick(updatePlaceNames, tensor.updatePlace)}};
+    json item = {{"name", tensor.name},
+                 {"bytes", tensor.bytes},
+                 {"trainable", tensor.trainable},
+                 {"gradientBytes", tensor.gradientBytes},
+                 {"stateBytes", tensor.stateBytes},
+                 {"updatePlace", pick(updatePlaceNames, tensor.updatePlace)}};
+    if (tensor.contribution >= 0)
+      item["contribution"] = tensor.contribution;
+    return item;
   });
   out["values"] = arrayOf(problem.values, [](const Value &value) {
-    return json{{"name", value.name},
-                {"bytesPerSample", value.bytesPerSample},
-                {"fixedBytes", value.fixedBytes},
-                {"differentiable", value.differentiable},
-                {"output", value.output}};
+    json item = {{"name", value.name},
+                 {"bytesPerSample", value.bytesPerSample},
+                 {"fixedBytes", value.fixedBytes},
+                 {"differentiable", value.differentiable},
+                 {"output", value.output}};
+    if (value.sliceable)
+      item["sliceable"] = true;
+    return item;
   });
   out["functions"] = arrayOf(problem.functions, functionJson);
   out["layers"] = arrayOf(problem.layers, layerJson);
@@ -306,6 +315,7 @@ Problem problemFromJson(const json &document, const std::string &where) {
   problem.batch = reader.integer("batch");
   problem.splittable = reader.boolean("splittable");
   problem.microbatches = reader.numbers<int64_t>("microbatches");
+  problem.epilogue = reader.has("epilogue") && reader.boolean("epilogue");
   reader.objects("tensors", [&](Reader &item) {
     Tensor tensor;
     tensor.name = item.text("name");
@@ -315,6 +325,8 @@ Problem problemFromJson(const json &document, const std::string &where) {
     tensor.stateBytes = item.integer("stateBytes");
     tensor.updatePlace =
         item.oneOf<UpdatePlace>("updatePlace", updatePlaceNames);
+    tensor.contribution =
+        item.has("contribution") ? item.index("contribution") : -1;
     problem.tensors.push_back(std::move(tensor));
   });
   reader.objects("values", [&](Reader &item) {
@@ -324,6 +336,7 @@ Problem problemFromJson(const json &document, const std::string &where) {
     value.fixedBytes = item.integer("fixedBytes");
     value.differentiable = item.boolean("differentiable");
     value.output = item.boolean("output");
+    value.sliceable = item.has("sliceable") && item.boolean("sliceable");
     problem.values.push_back(std::move(value));
   });
   reader.objects("functions", [&](Reader &item) {
@@ -373,11 +386,19 @@ json toJson(const Machine &machine) {
                 {"bytesPerSecond", device.bytesPerSecond}};
   });
   out["links"] = arrayOf(machine.links, [](const Link &link) {
-    return json{{"from", link.from},
-                {"to", link.to},
-                {"bytesPerSecond", link.bytesPerSecond},
-                {"latencySeconds", link.latencySeconds}};
+    json item = {{"from", link.from},
+                 {"to", link.to},
+                 {"bytesPerSecond", link.bytesPerSecond},
+                 {"latencySeconds", link.latencySeconds}};
+    if (!link.shares.empty())
+      item["shares"] = link.shares;
+    return item;
   });
+  if (!machine.resources.empty())
+    out["resources"] = arrayOf(machine.resources, [](const Resource &resource) {
+      return json{{"name", resource.name},
+                  {"bytesPerSecond", resource.bytesPerSecond}};
+    });
   return out;
 }
 
@@ -401,8 +422,17 @@ Machine machineFromJson(const json &document, const std::string &where) {
     link.to = item.index("to");
     link.bytesPerSecond = item.real("bytesPerSecond");
     link.latencySeconds = item.real("latencySeconds");
-    machine.links.push_back(link);
+    if (item.has("shares"))
+      link.shares = item.numbers<int>("shares");
+    machine.links.push_back(std::move(link));
   });
+  if (reader.has("resources"))
+    reader.objects("resources", [&](Reader &item) {
+      Resource resource;
+      resource.name = item.text("name");
+      resource.bytesPerSecond = item.real("bytesPerSecond");
+      machine.resources.push_back(std::move(resource));
+    });
   reader.done();
   try {
     machine.check();
@@ -418,21 +448,29 @@ Machine machineFromJson(const json &document, const std::string &where) {
 
 namespace {
 
-constexpr int eventKinds = static_cast<int>(EventKind::StoreValueGradient) + 1;
+constexpr int eventKinds = static_cast<int>(EventKind::CopyValueGradient) + 1;
 constexpr int contents = static_cast<int>(Content::Scalar) + 1;
 constexpr int homeKinds = static_cast<int>(HomeKind::Scalar) + 1;
 
 json phaseJson(const Phase &phase) {
-  return {{"device", phase.device},
-          {"kind", name(phase.kind)},
-          {"firstLayer", phase.firstLayer},
-          {"lastLayer", phase.lastLayer},
-          {"microbatch", phase.microbatch},
-          {"keep", phase.keep},
-          {"steps", arrayOf(phase.steps, [](const Step &step) {
-             return json{{"layer", step.layer},
-                         {"kind", pick(stepKindNames, step.kind)}};
-           })}};
+  json out = {{"device", phase.device},
+              {"kind", name(phase.kind)},
+              {"firstLayer", phase.firstLayer},
+              {"lastLayer", phase.lastLayer},
+              {"microbatch", phase.microbatch},
+              {"trips", phase.trips},
+              {"keep", phase.keep},
+              {"steps", arrayOf(phase.steps, [](const Step &step) {
+                 return json{{"layer", step.layer},
+                             {"kind", pick(stepKindNames, step.kind)}};
+               })}};
+  if (phase.firstSample != 0)
+    out["firstSample"] = phase.firstSample;
+  if (phase.firstMicrobatch != 0)
+    out["firstMicrobatch"] = phase.firstMicrobatch;
+  if (phase.group != 0)
+    out["group"] = phase.group;
+  return out;
 }
 
 /// Members that say nothing are left out: an event has few of them.
@@ -440,12 +478,18 @@ json eventJson(const Event &event) {
   json out = {{"kind", name(event.kind)},
               {"queue", event.queue},
               {"device", event.device}};
+  if (event.source >= 0)
+    out["source"] = event.source;
   if (event.object >= 0)
     out["object"] = event.object;
   if (event.use >= 0)
     out["use"] = event.use;
   if (event.phase >= 0)
     out["phase"] = event.phase;
+  if (event.firstStep != 0)
+    out["firstStep"] = event.firstStep;
+  if (event.endStep != 0)
+    out["endStep"] = event.endStep;
   if (event.onHost)
     out["onHost"] = true;
   if (event.trips != 1)
@@ -459,6 +503,10 @@ json eventJson(const Event &event) {
         w["lag"] = wait.lag;
       if (wait.previousStep)
         w["previousStep"] = true;
+      if (wait.times != 1)
+        w["times"] = wait.times;
+      if (wait.every != 1)
+        w["every"] = wait.every;
       return w;
     });
   return out;
@@ -476,6 +524,8 @@ json bufferJson(const Buffer &buffer) {
       {"last", pointJson(buffer.last)}};
   if (buffer.use >= 0)
     out["use"] = buffer.use;
+  if (buffer.firstSample != 0)
+    out["firstSample"] = buffer.firstSample;
   if (buffer.slots != 1) {
     out["slots"] = buffer.slots;
     out["stride"] = buffer.stride;
@@ -490,8 +540,7 @@ json homeJson(const Home &home) {
           {"object", home.object},
           {"use", home.use},
           {"offset", home.offset},
-          {"slotBytes", home.slotBytes},
-          {"slots", home.slots}};
+          {"size", home.size}};
 }
 
 json residentJson(const ResidentTransfer &transfer) {
@@ -510,6 +559,12 @@ void readPhase(Reader &reader, Phase &phase) {
   if (phase.microbatch < 1)
     throw Error(reader.at("microbatch") + " is " +
                 std::to_string(phase.microbatch) + ", accepted is 1 or more");
+  phase.trips = reader.integer("trips");
+  phase.firstSample =
+      reader.has("firstSample") ? reader.integer("firstSample") : 0;
+  phase.firstMicrobatch =
+      reader.has("firstMicrobatch") ? reader.integer("firstMicrobatch") : 0;
+  phase.group = reader.has("group") ? reader.index("group") : 0;
   phase.keep = reader.boolean("keep");
   reader.objects("steps", [&](Reader &item) {
     Step step;
@@ -524,9 +579,12 @@ void readEvent(Reader &reader, Event &event) {
   event.kind = reader.oneOf<EventKind>("kind", kinds);
   event.queue = reader.index("queue");
   event.device = reader.index("device");
+  event.source = reader.has("source") ? reader.index("source") : -1;
   event.object = reader.has("object") ? reader.index("object") : -1;
   event.use = reader.has("use") ? reader.index("use") : -1;
   event.phase = reader.has("phase") ? reader.index("phase") : -1;
+  event.firstStep = reader.has("firstStep") ? reader.index("firstStep") : 0;
+  event.endStep = reader.has("endStep") ? reader.index("endStep") : 0;
   event.onHost = reader.has("onHost") && reader.boolean("onHost");
   event.trips = reader.has("trips") ? reader.integer("trips") : 1;
   event.bytes = reader.has("bytes") ? reader.integer("bytes") : 0;
@@ -538,6 +596,8 @@ void readEvent(Reader &reader, Event &event) {
     wait.lag = item.has("lag") ? item.index("lag") : Wait::whole;
     wait.previousStep =
         item.has("previousStep") && item.boolean("previousStep");
+    wait.times = item.has("times") ? item.integer("times") : 1;
+    wait.every = item.has("every") ? item.integer("every") : 1;
     event.waits.push_back(wait);
   });
 }
@@ -555,6 +615,8 @@ void readBuffer(Reader &reader, Buffer &buffer) {
   buffer.content = reader.oneOf<Content>("content", kinds);
   buffer.object = reader.index("object");
   buffer.use = reader.has("use") ? reader.index("use") : -1;
+  buffer.firstSample =
+      reader.has("firstSample") ? reader.integer("firstSample") : 0;
   buffer.device = reader.index("device");
   buffer.offset = reader.integer("offset");
   buffer.slotBytes = reader.integer("slotBytes");
@@ -581,6 +643,7 @@ json toJson(const Plan &plan) {
   json out = header("harmony.plan");
   out["problem"] = plan.problem;
   out["batch"] = plan.batch;
+  out["groups"] = plan.groups;
   out["update"] = pick(updateOrderNames, plan.update);
   out["queues"] = arrayOf(plan.queues, [](const Queue &queue) {
     return json{{"kind", name(queue.kind)},
@@ -611,10 +674,11 @@ Plan planFromJson(const json &document, const std::string &where) {
   Plan plan;
   plan.problem = reader.text("problem");
   plan.batch = reader.integer("batch");
+  plan.groups = reader.index("groups");
   plan.update = reader.oneOf<UpdateOrder>("update", updateOrderNames);
   reader.objects("queues", [&](Reader &item) {
     Queue queue;
-    queue.kind = item.oneOf<QueueKind>("kind", namesOf<QueueKind>(4));
+    queue.kind = item.oneOf<QueueKind>("kind", namesOf<QueueKind>(5));
     queue.device = item.index("device");
     queue.lane = item.index("lane");
     plan.queues.push_back(queue);
@@ -637,8 +701,7 @@ Plan planFromJson(const json &document, const std::string &where) {
     home.object = item.index("object");
     home.use = item.index("use");
     home.offset = item.integer("offset");
-    home.slotBytes = item.integer("slotBytes");
-    home.slots = item.integer("slots");
+    home.size = item.integer("size");
     plan.homes.push_back(home);
   });
   reader.objects("load", [&](Reader &item) { readResident(item, plan.load); });

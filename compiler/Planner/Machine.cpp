@@ -17,6 +17,13 @@ std::string endpoint(int index) {
 
 } // namespace
 
+bool Machine::hasLink(int from, int to) const {
+  for (const Link &link : links)
+    if (link.from == from && link.to == to)
+      return true;
+  return false;
+}
+
 const Link &Machine::link(int from, int to) const {
   for (const Link &link : links)
     if (link.from == from && link.to == to)
@@ -52,6 +59,18 @@ void Machine::check() const {
                   std::to_string(link.latencySeconds) +
                   ", accepted is more than 0, and 0 or more");
   }
+  for (const Resource &resource : resources)
+    if (!(resource.bytesPerSecond > 0))
+      throw Error("machine '" + name + "': resource '" + resource.name +
+                  "' has bandwidth " + std::to_string(resource.bytesPerSecond) +
+                  ", accepted is more than 0");
+  for (const Link &link : links)
+    for (int share : link.shares)
+      if (share < 0 || share >= static_cast<int>(resources.size()))
+        throw Error("machine '" + name + "': link from " + endpoint(link.from) +
+                    " to " + endpoint(link.to) + " shares resource " +
+                    std::to_string(share) + ", there are " +
+                    std::to_string(resources.size()));
   if (hostBytes < 0)
     throw Error("machine '" + name + "': hostBytes is " +
                 std::to_string(hostBytes) +
@@ -69,9 +88,9 @@ Machine Machine::uniform(const std::string &name, int count, int64_t capacity,
   for (int d = 0; d < count; ++d) {
     machine.devices.push_back({"device" + std::to_string(d), capacity, 0, 0});
     machine.links.push_back(
-        {hostEndpoint, d, linkBytesPerSecond, linkLatencySeconds});
+        {hostEndpoint, d, linkBytesPerSecond, linkLatencySeconds, {}});
     machine.links.push_back(
-        {d, hostEndpoint, linkBytesPerSecond, linkLatencySeconds});
+        {d, hostEndpoint, linkBytesPerSecond, linkLatencySeconds, {}});
   }
   return machine;
 }

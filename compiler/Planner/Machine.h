@@ -27,17 +27,28 @@ struct Device {
   double bytesPerSecond = 0; ///< of the device's memory; likewise
 };
 
-/// A directed link. Transfers that are under way on it share its bandwidth.
+/// Bandwidth that several links share: a host root port, a switch, the host's
+/// memory.
+struct Resource {
+  std::string name;
+  double bytesPerSecond = 0;
+};
+
+/// A directed link. A transfer crosses the link and the resources that it
+/// shares; transfers that are under way at once on any of them share it
+/// equally, and a transfer runs at the least of its shares.
 struct Link {
   int from = hostEndpoint, to = 0; ///< device index or hostEndpoint
   double bytesPerSecond = 0;
   double latencySeconds = 0;
+  std::vector<int> shares; ///< in Machine::resources
 };
 
 struct Machine {
   std::string name;
   std::vector<Device> devices;
   std::vector<Link> links;
+  std::vector<Resource> resources;
   int64_t hostBytes = 0; ///< of the host store; 0: not limited
 
   /// Throws Error: no device, a link to nowhere, a bandwidth that is not
@@ -45,6 +56,9 @@ struct Machine {
   void check() const;
   /// The link between two endpoints; Error if there is none.
   const Link &link(int from, int to) const;
+  /// Whether there is one: devices without a link between them exchange data
+  /// through the host.
+  bool hasLink(int from, int to) const;
 
   /// `count` equal devices, each with a link of its own to and from the host.
   static Machine uniform(const std::string &name, int count, int64_t capacity,

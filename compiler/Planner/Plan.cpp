@@ -7,13 +7,16 @@
 
 #include "compiler/Planner/Plan.h"
 
+#include <algorithm>
+
 namespace harmony::planner {
 
 const Buffer *Plan::find(Content content, int object, int use, int device,
-                         Point at) const {
+                         Point at, int64_t firstSample) const {
   for (const Buffer &buffer : buffers)
     if (buffer.content == content && buffer.object == object &&
-        buffer.use == use && buffer.device == device && buffer.first <= at &&
+        buffer.use == use && buffer.device == device &&
+        buffer.firstSample == firstSample && buffer.first <= at &&
         at <= buffer.last)
       return &buffer;
   return nullptr;
@@ -64,9 +67,29 @@ TimelineWait timelineWait(const Plan &plan, const Timelines &timelines,
   if (wait.lag == Wait::whole)
     return {awaited.queue,
             signals.start + (awaited.trips - 1) * signals.stride + 1 - before,
-            0};
-  return {awaited.queue, signals.start + 1 - wait.lag * signals.stride - before,
-          signals.stride};
+            0, 1, 0};
+  // The first iteration whose awaited one exists.
+  int64_t behind = std::max<int64_t>(0, wait.lag - (wait.times - 1));
+  int64_t from = (behind + wait.times - 1) / wait.times * wait.every;
+  return {awaited.queue,
+          signals.start + 1 + (wait.times - 1 - wait.lag) * signals.stride -
+              before,
+          wait.times * signals.stride, wait.every, from};
+}
+
+Extent homeExtent(const Plan &plan, const Problem &problem, const Home &home,
+                  int phase, int64_t iteration) {
+  bool value =
+      home.kind == HomeKind::Value || home.kind == HomeKind::ValueGradient;
+  if (!value || phase < 0)
+    return {home.offset, home.size};
+  const Phase &of = plan.phases[phase];
+  const Value &what = problem.values[home.object];
+  return {home.offset +
+              (of.firstSample + iteration * of.microbatch) *
+                  what.bytesPerSample +
+              (of.firstMicrobatch + iteration) * what.fixedBytes,
+          what.bytes(of.microbatch)};
 }
 
 bool isTransfer(EventKind kind) {
@@ -83,10 +106,16 @@ bool isTransfer(EventKind kind) {
   case EventKind::StoreValue:
   case EventKind::LoadValueGradient:
   case EventKind::StoreValueGradient:
+  case EventKind::CopyTensor:
+  case EventKind::CopyGradient:
+  case EventKind::CopyValue:
+  case EventKind::CopyValueGradient:
     return true;
   case EventKind::Prologue:
   case EventKind::ZeroScalar:
   case EventKind::ZeroGradient:
+  case EventKind::Contribute:
+  case EventKind::Epilogue:
   case EventKind::Update:
   case EventKind::Run:
     return false;
@@ -111,6 +140,11 @@ Traffic trafficOf(const Event &event, const Problem &problem) {
   case EventKind::LoadGradient:
   case EventKind::LoadValueGradient:
     return Traffic::SwapIn;
+  case EventKind::CopyTensor:
+  case EventKind::CopyGradient:
+  case EventKind::CopyValue:
+  case EventKind::CopyValueGradient:
+    return Traffic::Peer;
   default:
     return Traffic::SwapOut;
   }
@@ -132,9 +166,9 @@ std::vector<Transfer> requiredTransfers(const Plan &plan,
   for (int e = 0; e < static_cast<int>(plan.events.size()); ++e) {
     const Event &event = plan.events[e];
     if (isTransfer(event.kind))
-      transfers.push_back({e, event.kind, event.object, event.use, event.phase,
-                           event.device, event.bytes * event.trips,
-                           trafficOf(event, problem)});
+      transfers.push_back(
+          {e, event.kind, event.object, event.use, event.phase, event.device,
+           event.source, event.bytes * event.trips, trafficOf(event, problem)});
   }
   return transfers;
 }
@@ -153,23 +187,15 @@ std::vector<LayerMicrobatch> layerMicrobatches(const Plan &plan,
 }
 
 const char *name(EventKind kind) {
-  static const char *const names[] = {"Prologue",
-                                      "LoadScalar",
-                                      "ZeroScalar",
-                                      "StoreScalar",
-                                      "LoadTensor",
-                                      "StoreTensor",
-                                      "LoadState",
-                                      "StoreState",
-                                      "ZeroGradient",
-                                      "StoreGradient",
-                                      "LoadGradient",
-                                      "Update",
-                                      "Run",
-                                      "LoadValue",
-                                      "StoreValue",
-                                      "LoadValueGradient",
-                                      "StoreValueGradient"};
+  static const char *const names[] = {
+      "Prologue",           "LoadScalar",       "ZeroScalar",
+      "StoreScalar",        "LoadTensor",       "StoreTensor",
+      "LoadState",          "StoreState",       "ZeroGradient",
+      "StoreGradient",      "LoadGradient",     "Contribute",
+      "Epilogue",           "Update",           "Run",
+      "LoadValue",          "StoreValue",       "LoadValueGradient",
+      "StoreValueGradient", "CopyTensor",       "CopyGradient",
+      "CopyValue",          "CopyValueGradient"};
   return names[static_cast<int>(kind)];
 }
 
@@ -179,7 +205,7 @@ const char *name(PhaseKind kind) {
 }
 
 const char *name(QueueKind kind) {
-  static const char *const names[] = {"compute", "in", "out", "host"};
+  static const char *const names[] = {"compute", "in", "out", "peer", "host"};
   return names[static_cast<int>(kind)];
 }
 
@@ -210,6 +236,7 @@ std::string describe(const Plan &plan, const Problem &problem, int index) {
   switch (event.kind) {
   case EventKind::Run:
   case EventKind::Prologue:
+  case EventKind::Epilogue:
     break;
   case EventKind::LoadScalar:
   case EventKind::ZeroScalar:
@@ -220,6 +247,8 @@ std::string describe(const Plan &plan, const Problem &problem, int index) {
   case EventKind::StoreValue:
   case EventKind::LoadValueGradient:
   case EventKind::StoreValueGradient:
+  case EventKind::CopyValue:
+  case EventKind::CopyValueGradient:
     text += " " + problem.values[event.object].name;
     break;
   default:

@@ -10,16 +10,29 @@
 // a compiler needs is here: nothing has to be decided again downstream.
 //
 // Order. Every queue executes its events in the order of `events`. The value
-// transfers of a phase and its Run are its group: adjacent in `events`
-// (LoadValue
-// ... Run StoreValue...), each a loop over the microbatches. Those of one group
-// that share a queue are one loop there, iteration by iteration: see
-// queueLoops. Beyond queue order only waits order anything. Execution is free
-// of deadlock because every wait points backward in the order (group,
-// iteration, event).
+// transfers of a phase and its Runs are its group: adjacent in `events`
+// (LoadValue ... Run StoreValue CopyValue ...), each a loop over the phase's
+// microbatches. Those of one group that share a queue are one loop there,
+// iteration by iteration: see queueLoops. Beyond queue order only waits order
+// anything. A wait may name an event of a later group (a ring into which
+// another device's phase copies); that nothing deadlocks is for verify() to
+// show.
 //
-// Addresses. At most one buffer that holds a given thing is live at a (event,
-// step), so that an operand is found by find(). Buffers whose live ranges
+// Samples. A phase covers samples [firstSample, firstSample + trips *
+// microbatch) of the minibatch. Every layer's forward and backward cover all
+// samples exactly once, by one phase or several: data-parallel groups have
+// shares of their own, and a share that the microbatch size does not divide
+// ends with a phase of one smaller microbatch.
+//
+// Groups. A data-parallel group is a set of devices which has the whole model
+// and a share of the samples. Its gradient of a tensor's use is a part: part
+// group * uses + use, so that parts are added in the order of groups, and of
+// uses within a group. Everything here that says `use` of a gradient means the
+// part.
+//
+// Addresses. At most one buffer that holds a given thing of given samples is
+// live on a device at a (event, step), so that an operand is found by find().
+// Buffers whose live ranges
 // overlap have disjoint addresses; where addresses are reused the waits order
 // the last user before the next.
 //
@@ -67,18 +80,25 @@ struct Phase {
   int device = 0;
   PhaseKind kind = PhaseKind::Forward;
   int firstLayer = 0, lastLayer = 0;
-  int64_t microbatch = 0; ///< u; trips = D / u
+  int64_t microbatch = 0;  ///< u
+  int64_t firstSample = 0; ///< of the minibatch
+  int64_t trips = 1;       ///< microbatches
+  /// Microbatches of the same layers and direction with lower samples: where
+  /// those of a value that is not sliceable lie in its home.
+  int64_t firstMicrobatch = 0;
+  int group = 0; ///< data-parallel
   /// F and B of one pack agree: saved blocks and inner values stay on the
   /// device from F to B instead of being recomputed. False for T.
   bool keep = false;
   std::vector<Step> steps; ///< of one microbatch, in order
 };
 
-enum class QueueKind { Compute, In, Out, Host };
+enum class QueueKind { Compute, In, Out, Peer, Host };
 
-/// Lane 0 of In and Out carries tensors, states and gradients, lane 1 values
-/// and scalars, so that a large tensor does not hold up the next microbatch;
-/// both share the link.
+/// Lane 0 of In, Out and Peer carries tensors, states and gradients, lane 1
+/// values and scalars, so that a large tensor does not hold up the next
+/// microbatch; both share the link. A Peer queue belongs to the sender and
+/// copies to any other device.
 struct Queue {
   QueueKind kind = QueueKind::Compute;
   int device = 0; ///< hostEndpoint for Host
@@ -86,44 +106,60 @@ struct Queue {
 };
 
 enum class EventKind {
-  Prologue,          ///< host: computes the seeds from the batch
-  LoadScalar,        ///< in: a seed
-  ZeroScalar,        ///< compute: an accumulator
-  StoreScalar,       ///< out: an accumulator
-  LoadTensor,        ///< in
-  StoreTensor,       ///< out
-  LoadState,         ///< in: optimizer state
-  StoreState,        ///< out
-  ZeroGradient,      ///< compute: of (tensor, use)
-  StoreGradient,     ///< out, to the landing buffer of (tensor, use)
-  LoadGradient,      ///< in, from it
-  Update,            ///< host or compute queue: consumes all uses' gradients
-  Run,               ///< compute: the steps of `phase`, for each microbatch
-  LoadValue,         ///< in, loop: a value (stash or batch input) for `phase`
-  StoreValue,        ///< out, loop: to its stash, or an output to its place
-  LoadValueGradient, ///< in, loop
-  StoreValueGradient ///< out, loop
+  Prologue,      ///< host: computes the seeds from the batch
+  LoadScalar,    ///< in: a seed
+  ZeroScalar,    ///< compute: an accumulator
+  StoreScalar,   ///< out: an accumulator
+  LoadTensor,    ///< in
+  StoreTensor,   ///< out
+  LoadState,     ///< in: optimizer state
+  StoreState,    ///< out
+  ZeroGradient,  ///< compute: of (tensor, use)
+  StoreGradient, ///< out, to the landing buffer of (tensor, use)
+  LoadGradient,  ///< in, from it
+  Contribute, ///< host or compute queue: a scalar from all parts' gradients of
+              ///< tensor `object`, where it will be updated
+  Epilogue,   ///< host: after all contributions, before all updates
+  Update,     ///< host or compute queue: consumes all parts' gradients
+  Run,        ///< compute: the steps of `phase`, for each microbatch
+  LoadValue,  ///< in, loop: a value (stash or batch input) for `phase`
+  StoreValue, ///< out, loop: to its stash, or an output to its place
+  LoadValueGradient,  ///< in, loop
+  StoreValueGradient, ///< out, loop
+  CopyTensor,         ///< peer: from `source` to `device`, as all copies
+  CopyGradient,       ///< peer: part `use` of tensor `object`
+  CopyValue, ///< peer, loop, in the group of the phase that makes the value
+  CopyValueGradient ///< peer, loop, in the group of the phase that adds to it
 };
 
 struct Wait {
   static constexpr int whole = -1;
   int event = 0;
   /// `whole`: before the first iteration, for all of `event`. Otherwise
-  /// iteration i waits for iteration i - lag of `event` (same trip count), and
-  /// not at all when i < lag. A lag > 0 may name a later event of the same
-  /// phase group.
+  /// iteration i waits for iteration (i / every) * times + times - 1 - lag of
+  /// `event`, and not at all where that is negative. A lag > 0 may name a later
+  /// event. `times`: how many microbatches of the awaited phase make one of
+  /// this phase; `every`: how many of this phase one of the awaited makes; one
+  /// of them is 1, and both are where the microbatch sizes are equal.
   int lag = whole;
   /// The event of the execution before (always whole); satisfied in the first.
   bool previousStep = false;
+  int64_t times = 1, every = 1;
 };
 
 struct Event {
   EventKind kind = EventKind::Run;
   int queue = 0;   ///< in Plan::queues
-  int device = 0;  ///< whose arena it touches
+  int device = 0;  ///< whose arena it touches; copies: the destination
+  int source = -1; ///< copies: the device that sends
   int object = -1; ///< tensor, value or scalar
-  int use = -1;    ///< gradient use, ZeroGradient, StoreGradient, LoadGradient
-  int phase = -1;  ///< Run and value transfers
+  /// Gradient part; of an accumulator the group; -1 elsewhere.
+  int use = -1;
+  int phase = -1; ///< Run and value transfers
+  /// Run: steps [firstStep, endStep) of the phase. A B phase that recomputes
+  /// may have two Runs, so that recomputation does not wait for the gradients
+  /// of its outputs.
+  int firstStep = 0, endStep = 0;
   bool onHost = false; ///< Update
   int64_t trips = 1;
   int64_t bytes = 0; ///< transfers: of one iteration
@@ -143,7 +179,8 @@ enum class Content {
   Scalar
 };
 
-/// A point of the issue order: a step of a Run, or step 0 of another event.
+/// A point of the issue order: a step of a Run (its number in the phase), or
+/// step 0 of another event.
 struct Point {
   int event = 0;
   int step = 0;
@@ -159,7 +196,10 @@ struct Point {
 struct Buffer {
   Content content = Content::Tensor;
   int object = -1; ///< tensor, value, layer or scalar
-  int use = -1;    ///< gradient use
+  int use = -1;    ///< gradient part; of an accumulator the group
+  /// Of the phases whose microbatches it holds: values, their gradients and
+  /// saved blocks; 0 elsewhere.
+  int64_t firstSample = 0;
   int device = 0;
   int64_t offset = 0;
   int64_t slotBytes =
@@ -179,16 +219,15 @@ struct Buffer {
 
 enum class HomeKind { Tensor, State, Gradient, Value, ValueGradient, Scalar };
 
-/// A place in the host store. Values (stashes and outputs) have one slot for
-/// each microbatch, without gaps.
+/// A place in the host store. Values (stashes and outputs) have all samples of
+/// the minibatch, without gaps: see homeExtent.
 struct Home {
   HomeKind kind = HomeKind::Tensor;
   int object = -1;
-  int use = -1;
+  int use = -1; ///< gradient part; of an accumulator the group
   int64_t offset = 0;
-  int64_t slotBytes = 0;
-  int64_t slots = 1;
-  int64_t bytes() const { return slots * slotBytes; }
+  int64_t size = 0; ///< bytes
+  int64_t bytes() const { return size; }
 };
 
 enum class Traffic { SwapIn, SwapOut, Peer, Input, Output };
@@ -213,6 +252,7 @@ struct Violation {
 struct Plan {
   std::string problem; ///< name
   int64_t batch = 0;
+  int groups = 1; ///< data-parallel
   UpdateOrder update = UpdateOrder::JustInTime;
   std::vector<Queue> queues;
   std::vector<Phase> phases;
@@ -230,8 +270,8 @@ struct Plan {
   double computeSeconds = 0; ///< of which the busiest compute queue computes
 
   /// The buffer that holds something at a point, or null.
-  const Buffer *find(Content content, int object, int use, int device,
-                     Point at) const;
+  const Buffer *find(Content content, int object, int use, int device, Point at,
+                     int64_t firstSample = 0) const;
   const Home *findHome(HomeKind kind, int object, int use = -1) const;
 
   /// Replays two executions, with nothing but queue order and waits ordering
@@ -240,6 +280,16 @@ struct Plan {
   std::vector<Violation> verify(const Problem &problem, const Machine &machine,
                                 int limit = 1) const;
 };
+
+/// Bytes in the host store, from its start.
+struct Extent {
+  int64_t offset = 0, bytes = 0;
+};
+/// Microbatch `iteration` of a phase in the home of a value or its gradient:
+/// sample s lies at s * bytesPerSample, behind the fixedBytes of all
+/// microbatches before. Other homes (phase -1): the whole.
+Extent homeExtent(const Plan &plan, const Problem &problem, const Home &home,
+                  int phase, int64_t iteration);
 
 /// Every rule that verify() can name.
 extern const std::vector<std::string> verifyRules;
@@ -266,12 +316,12 @@ struct Timelines {
 Timelines timelines(const Plan &plan);
 
 /// A wait as a queue executes it: in iteration i of the n-th execution, until
-/// the timeline of `queue` reaches n * period + base + i * perIteration. For i
-/// < lag this asks for events that precede the awaited one on its queue, which
-/// is more than the plan needs but never a deadlock.
+/// the timeline of `queue` reaches n * period + base + (i / every) *
+/// perIteration; not at all in iterations before `from`, where the plan asks
+/// for nothing.
 struct TimelineWait {
   int queue = 0;
-  int64_t base = 0, perIteration = 0;
+  int64_t base = 0, perIteration = 0, every = 1, from = 0;
 };
 TimelineWait timelineWait(const Plan &plan, const Timelines &timelines,
                           const Wait &wait);
@@ -288,7 +338,7 @@ std::array<int64_t, trafficCount> trafficOf(const Plan &plan,
 struct Transfer {
   int event = 0;
   EventKind kind = EventKind::LoadTensor;
-  int object = -1, use = -1, phase = -1, device = 0;
+  int object = -1, use = -1, phase = -1, device = 0, source = -1;
   int64_t bytes = 0; ///< over all iterations
   Traffic traffic = Traffic::SwapIn;
 };

@@ -81,13 +81,12 @@ static void checkMicrobatches(const Problem &problem) {
     throw Error("batch is " + std::to_string(problem.batch) +
                 ", accepted is 1 or more");
   if (problem.microbatches.empty())
-    throw Error(
-        "microbatches is empty, accepted is at least one divisor of the batch");
+    throw Error("microbatches is empty, accepted is at least one size");
   int64_t before = 0;
   for (int64_t u : problem.microbatches) {
-    if (u <= before || problem.batch % u != 0)
+    if (u <= before || u > problem.batch)
       throw Error("microbatch is " + std::to_string(u) +
-                  ", accepted are ascending divisors of " +
+                  ", accepted are ascending sizes from 1 to " +
                   std::to_string(problem.batch));
     if (!problem.splittable && u != problem.batch)
       throw Error("microbatch is " + std::to_string(u) + ", accepted is " +

@@ -45,6 +45,9 @@ struct Tensor {
   int64_t gradientBytes = 0; ///< of each gradient use; 0 if not trainable
   int64_t stateBytes = 0;    ///< optimizer state, all slots together
   UpdatePlace updatePlace = UpdatePlace::Any;
+  /// The scalar (ScalarRole::Contribution) that this tensor's gradient gives to
+  /// what all updates wait for, e.g. its sum of squares; -1: none.
+  int contribution = -1;
 
   /// Derived by Problem::link(), in layer order: the order of addition.
   std::vector<GradientUse> gradientUses;
@@ -61,6 +64,10 @@ struct Value {
   bool differentiable = false;
   /// Delivered to the host, every microbatch of it (forward-only programs).
   bool output = false;
+  /// Samples lie one after the other, bytesPerSample each, and nothing else
+  /// (fixedBytes is 0): any run of samples is a microbatch, so that phases of
+  /// different microbatch sizes may exchange it through the host store.
+  bool sliceable = false;
 
   /// Derived by Problem::link(). producer -1: a batch input, which lies in the
   /// host's batch memory and is copied in by microbatch.
@@ -114,11 +121,13 @@ struct Layer {
   bool isLoss = false;      ///< forward adds to the accumulator scalars
 };
 
-/// A few bytes that stay on every device throughout. Seeds are computed on the
-/// host by the prologue (from the whole batch) and copied in before the step;
-/// accumulators are zeroed before the first layer and copied out after the
-/// last.
-enum class ScalarRole { Seed, Accumulator };
+/// A few bytes that stay on the devices that use them throughout. Seeds are
+/// computed on the host by the prologue (from the whole batch) and copied in
+/// before the step; accumulators are zeroed before the first layer and copied
+/// out after the last, one for each data-parallel group; exactly one layer adds
+/// to an accumulator. A contribution is computed from one tensor's complete
+/// gradient, where the tensor is updated, and copied out if that is a device.
+enum class ScalarRole { Seed, Accumulator, Contribution };
 struct Scalar {
   std::string name;
   int64_t bytes = 0;
@@ -139,7 +148,12 @@ struct Problem {
   bool training = true;   ///< false: forward phases alone, nothing is updated
   int64_t batch = 1;      ///< D, samples of one execution
   bool splittable = true; ///< false: the only microbatch is the whole batch
-  std::vector<int64_t> microbatches; ///< candidates, ascending divisors of D
+  /// Candidates, ascending, from 1 to D: those for which costs are known. A
+  /// phase's size is one of them; they need not divide D.
+  std::vector<int64_t> microbatches;
+  /// A host task reads all contributions and computes scalars that every update
+  /// reads: updates are deferred and follow it.
+  bool epilogue = false;
   std::vector<Tensor> tensors;
   std::vector<Value> values;
   std::vector<Function> functions;

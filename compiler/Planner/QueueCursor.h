@@ -46,7 +46,9 @@ public:
       return 0;
     if (wait.lag == Wait::whole)
       return (round + 1) * trips;
-    return iteration < wait.lag ? 0 : round * trips + iteration - wait.lag + 1;
+    int64_t needed =
+        iteration / wait.every * wait.times + wait.times - wait.lag;
+    return needed <= 0 ? 0 : round * trips + needed;
   }
 
 private:

@@ -135,10 +135,11 @@ private:
     return {1 + buffer->device, begin, begin + buffer->slotBytes, buffer};
   }
   Bytes at(const Home *home, int64_t slot) const {
-    if (!home || slot >= home->slots)
+    if (!home)
       return {};
-    int64_t begin = home->offset + slot * home->slotBytes;
-    return {0, begin, begin + home->slotBytes, nullptr};
+    Extent extent =
+        homeExtent(plan, problem, *home, plan.events[self.event].phase, slot);
+    return {0, extent.offset, extent.offset + extent.bytes, nullptr};
   }
 
   static const char *kindName(const Held &held) {
@@ -346,6 +347,16 @@ private:
     case EventKind::StoreValueGradient:
       out(Content::ValueGradient, HomeKind::ValueGradient, Held::ValueGradient,
           o, -1);
+      break;
+    case EventKind::Contribute:
+    case EventKind::Epilogue:
+    case EventKind::CopyTensor:
+    case EventKind::CopyGradient:
+    case EventKind::CopyValue:
+    case EventKind::CopyValueGradient:
+      report.add("structure", text(self.event) + " is of a kind that is not "
+                                                 "replayed",
+                 self.event);
       break;
     }
   }
@@ -653,7 +664,8 @@ private:
     int64_t count = plan.batch / plan.phases[0].microbatch;
     for (int64_t i = 0; i < count; ++i) {
       Held expected{Held::Value, home.object, -1, executions - 1, i, 0};
-      Bytes bytes = at(&home, i);
+      Extent extent = homeExtent(plan, problem, home, 0, i);
+      Bytes bytes{0, extent.offset, extent.offset + extent.bytes, nullptr};
       if (bytes && finalHeld(bytes) == expected)
         continue;
       report.add("output", "output '" + problem.values[home.object].name +

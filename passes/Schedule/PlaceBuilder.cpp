@@ -280,8 +280,11 @@ LogicalResult PlaceBuilder::addHomes() {
       for (const std::string &variable : variables)
         inState.insert(variable);
     }
-    place = createHome(homeName(home), getContent(home.kind), home.slotBytes,
-                       home.slots, variables, isPrimary ? id : -1);
+    bool value =
+        home.kind == HomeKind::Value || home.kind == HomeKind::ValueGradient;
+    int64_t slots = value ? plan.batch / plan.phases[0].microbatch : 1;
+    place = createHome(homeName(home), getContent(home.kind), home.size / slots,
+                       slots, variables, isPrimary ? id : -1);
     if (home.kind == HomeKind::Tensor)
       variableHome[variables.front()] = place;
   }

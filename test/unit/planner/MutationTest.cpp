@@ -91,7 +91,7 @@ std::vector<std::vector<Clock>> happensBefore(const Plan &plan) {
 
 /// Whether two instances, neither before the other, touch a byte in common that
 /// one of them writes; after the builder's own list of what events touch.
-bool races(const Draft &draft, const Plan &plan) {
+bool races(const Draft &draft, const Problem &problem, const Plan &plan) {
   struct Range {
     int space;
     int64_t begin, end;
@@ -119,8 +119,10 @@ bool races(const Draft &draft, const Plan &plan) {
     for (const Touch &touch : draft.homeTouches)
       if (touch.event == e) {
         const Home &home = draft.plan.homes[touch.index];
-        int64_t begin = home.offset + (home.slots > 1 ? i * home.slotBytes : 0);
-        ranges.push_back({0, begin, begin + home.slotBytes, touch.writes});
+        Extent extent =
+            homeExtent(plan, problem, home, plan.events[e].phase, i);
+        ranges.push_back(
+            {0, extent.offset, extent.offset + extent.bytes, touch.writes});
       }
     return ranges;
   };
@@ -391,7 +393,7 @@ TEST(Mutation, AreCaught) {
         ++count.caught;
       } else if (wait && happensBefore(damaged) == order) {
         ++count.unchanged;
-      } else if (wait && !races(draft, damaged)) {
+      } else if (wait && !races(draft, problem, damaged)) {
         ++count.unneeded;
       } else {
         ++count.missed;

@@ -52,8 +52,8 @@ TEST(Problem, CheckNamesWhatIsWrong) {
   const Row rows[] = {
       {"batch is 0", [](Problem &p) { p.batch = 0; }},
       {"microbatches is empty", [](Problem &p) { p.microbatches.clear(); }},
-      {"microbatch is 3, accepted are ascending divisors of 4",
-       [](Problem &p) { p.microbatches[1] = 3; }},
+      {"microbatch is 5, accepted are ascending sizes from 1 to 4",
+       [](Problem &p) { p.microbatches[2] = 5; }},
       {"the batch cannot be split", [](Problem &p) { p.splittable = false; }},
       {"tensor 'layer0.weight': bytes is 0",
        [](Problem &p) { p.tensors[0].bytes = 0; }},

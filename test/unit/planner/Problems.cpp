@@ -44,6 +44,7 @@ int addTensor(Problem &problem, const std::string &name, int64_t bytes,
                              trainable ? bytes : 0,
                              trainable ? 2 * bytes : 0,
                              UpdatePlace::Any,
+                             -1,
                              {}});
   return static_cast<int>(problem.tensors.size()) - 1;
 }

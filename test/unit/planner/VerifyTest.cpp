@@ -98,7 +98,7 @@ const std::vector<Row> &rows() {
       {"microbatch", swapped, [](Case &c) { c.plan.phases[1].microbatch = 2; }},
       {"size", swapped,
        [](Case &c) { bufferOf(c.plan, Content::Value).slotBytes -= 4; }},
-      {"size", swapped, [](Case &c) { c.plan.homes[0].slotBytes += 4; }},
+      {"size", swapped, [](Case &c) { c.plan.homes[0].size += 4; }},
       {"alignment", swapped,
        [](Case &c) { bufferOf(c.plan, Content::Tensor).offset += 4; }},
       {"live-range", swapped,

@@ -312,7 +312,7 @@ TEST_F(Messages, Building) {
   EXPECT_EQ(buildError([](ModuleOp, Model &, planner::Plan &plan) {
               for (planner::Home &home : plan.homes)
                 if (home.kind == planner::HomeKind::State)
-                  home.slotBytes = 32;
+                  home.size = 32;
             }),
             "optimizer state of 'w0' takes 96 bytes, but the plan has 32");
   EXPECT_EQ(
