@@ -141,7 +141,8 @@ enum HmOpcode {
   HM_OP_WAIT,   /* until timeline[queue] >= step * period[queue] + a + (i / d) *
                    b, i the iteration, d = count or 1 where that is 0 (the
                    awaited loop's microbatch is d of this one's); a may be
-                   negative (the step before). LOOP and END have no signal */
+                   negative (the step before). Iterations below `first` do not
+                   wait. LOOP and END have no signal */
   HM_OP_COPY,   /* ref[first] = ref[first + 1], bytes of ref[first]; traffic =
                    HmTraffic */
   HM_OP_FILL,   /* every byte of ref[first] = a */
@@ -169,7 +170,7 @@ typedef struct HmCommand {
   uint8_t reserved;
   uint32_t kernel; /* launch: index of the kernel; wait: index of the queue in
                       its program */
-  uint32_t first;  /* first reference */
+  uint32_t first;  /* first reference; wait: the first iteration that waits */
   uint32_t count;  /* number of references; wait: d */
   uint32_t id;     /* of the plan's event: shared by plan, trace and profile */
   HmString label;  /* for traces: layer and kernel, or tensor */

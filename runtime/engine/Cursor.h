@@ -23,9 +23,12 @@ inline int64_t offsetOf(const HmRef &ref, int64_t iteration) {
   return ref.offset + slot * ref.stride + iteration % divide * ref.part;
 }
 
-/// What a wait waits for on a queue with this period.
+/// What a wait waits for on a queue with this period; 0, which every timeline
+/// has reached, in an iteration that does not wait.
 inline int64_t awaitedValue(const HmCommand &wait, int64_t period, int64_t step,
                             int64_t iteration) {
+  if (iteration < wait.first)
+    return 0;
   return step * period + wait.a +
          iteration / std::max<int64_t>(1, wait.count) * wait.b;
 }
