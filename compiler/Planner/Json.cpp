@@ -297,9 +297,12 @@ json toJson(const Problem &problem) {
   out["functions"] = arrayOf(problem.functions, functionJson);
   out["layers"] = arrayOf(problem.layers, layerJson);
   out["scalars"] = arrayOf(problem.scalars, [](const Scalar &scalar) {
-    return json{{"name", scalar.name},
-                {"bytes", scalar.bytes},
-                {"role", pick(scalarRoleNames, scalar.role)}};
+    json item = {{"name", scalar.name},
+                 {"bytes", scalar.bytes},
+                 {"role", pick(scalarRoleNames, scalar.role)}};
+    if (scalar.layer >= 0)
+      item["layer"] = scalar.layer;
+    return item;
   });
   out["hostUpdate"] = updateCostJson(problem.hostUpdate);
   out["deviceUpdate"] = updateCostJson(problem.deviceUpdate);
@@ -357,6 +360,7 @@ Problem problemFromJson(const json &document, const std::string &where) {
     scalar.name = item.text("name");
     scalar.bytes = item.integer("bytes");
     scalar.role = item.oneOf<ScalarRole>("role", scalarRoleNames);
+    scalar.layer = item.has("layer") ? item.index("layer") : -1;
     problem.scalars.push_back(std::move(scalar));
   });
   problem.hostUpdate = readUpdateCost(reader.child("hostUpdate"));

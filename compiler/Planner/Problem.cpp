@@ -74,6 +74,15 @@ void Problem::link() {
       value.producer = l;
     }
   }
+  int loss = -1, losses = 0;
+  for (int l = 0; l < layerCount(); ++l)
+    if (layers[l].isLoss) {
+      loss = l;
+      ++losses;
+    }
+  for (Scalar &scalar : scalars)
+    if (scalar.role == ScalarRole::Accumulator && losses == 1)
+      scalar.layer = loss;
 }
 
 static void checkMicrobatches(const Problem &problem) {
@@ -121,6 +130,9 @@ static void checkTensorsAndValues(const Problem &problem) {
     std::string what = "value " + quoted(value.name);
     checkNotNegative(value.bytesPerSample, what + ": bytesPerSample");
     checkNotNegative(value.fixedBytes, what + ": fixedBytes");
+    if (value.sliceable && value.fixedBytes != 0)
+      throw Error(what + " is sliceable and has fixedBytes " +
+                  std::to_string(value.fixedBytes) + ", accepted is 0");
     if (value.bytesPerSample + value.fixedBytes == 0)
       throw Error(what + " has no bytes, accepted is 1 or more");
     if (!value.consumers.empty() && value.consumers.front() <= value.producer)
@@ -187,6 +199,38 @@ static void checkFunctions(const Problem &problem) {
   }
 }
 
+/// Every accumulator has a loss layer, every contribution one tensor.
+static void checkScalars(const Problem &problem) {
+  std::vector<int> given(problem.scalars.size(), 0);
+  for (const Tensor &tensor : problem.tensors) {
+    if (tensor.contribution < 0)
+      continue;
+    std::string what = "tensor " + quoted(tensor.name) + ": contribution";
+    if (static_cast<size_t>(tensor.contribution) >= problem.scalars.size() ||
+        problem.scalars[tensor.contribution].role != ScalarRole::Contribution)
+      throw Error(what + " is " + std::to_string(tensor.contribution) +
+                  ", accepted is a scalar of role contribution");
+    if (tensor.gradientUses.empty())
+      throw Error(what + " is given, but the tensor has no gradient");
+    if (!problem.epilogue)
+      throw Error(what + " is given, but no epilogue reads it");
+    ++given[tensor.contribution];
+  }
+  for (size_t s = 0; s < problem.scalars.size(); ++s) {
+    const Scalar &scalar = problem.scalars[s];
+    std::string what = "scalar " + quoted(scalar.name);
+    if (scalar.role == ScalarRole::Contribution && given[s] != 1)
+      throw Error(what + " is the contribution of " + std::to_string(given[s]) +
+                  " tensors, accepted is one");
+    if (scalar.role != ScalarRole::Accumulator)
+      continue;
+    if (scalar.layer < 0 || scalar.layer >= problem.layerCount() ||
+        !problem.layers[scalar.layer].isLoss)
+      throw Error(what + ": layer is " + std::to_string(scalar.layer) +
+                  ", accepted is the loss layer that adds to it");
+  }
+}
+
 void Problem::check() const {
   checkMicrobatches(*this);
   checkLayers(*this);
@@ -196,6 +240,7 @@ void Problem::check() const {
     if (scalar.bytes <= 0)
       throw Error("scalar " + quoted(scalar.name) + ": bytes is " +
                   std::to_string(scalar.bytes) + ", accepted is 1 or more");
+  checkScalars(*this);
   for (const UpdateCost *cost : {&hostUpdate, &deviceUpdate}) {
     checkSeconds(cost->perByte, "update cost per byte");
     checkSeconds(cost->perTensor, "update cost per tensor");

@@ -132,6 +132,9 @@ struct Scalar {
   std::string name;
   int64_t bytes = 0;
   ScalarRole role = ScalarRole::Accumulator;
+  /// Of an accumulator: the loss layer that adds to it. link() fills it in
+  /// where there is but one.
+  int layer = -1;
 };
 
 /// Seconds to update a tensor of b bytes: perTensor + b * perByte.

@@ -29,8 +29,8 @@ Problem empty(const char *name, int64_t batch) {
   problem.name = name;
   problem.batch = batch;
   problem.microbatches = divisors(batch);
-  problem.scalars = {{"seed", 4, ScalarRole::Seed},
-                     {"loss", 8, ScalarRole::Accumulator}};
+  problem.scalars = {{"seed", 4, ScalarRole::Seed, -1},
+                     {"loss", 8, ScalarRole::Accumulator, -1}};
   problem.hostUpdate = {1e-6, 1e-9};
   problem.deviceUpdate = {1e-6, 2e-10};
   return problem;
@@ -70,6 +70,20 @@ int addFunction(Problem &problem, const std::string &name, double forward,
   }
   problem.functions.push_back(std::move(function));
   return static_cast<int>(problem.functions.size()) - 1;
+}
+
+/// An accumulator for every loss layer, beside the other scalars.
+void addAccumulators(Problem &problem) {
+  auto isAccumulator = [](const Scalar &scalar) {
+    return scalar.role == ScalarRole::Accumulator;
+  };
+  problem.scalars.erase(std::remove_if(problem.scalars.begin(),
+                                       problem.scalars.end(), isAccumulator),
+                        problem.scalars.end());
+  for (int l = 0; l < problem.layerCount(); ++l)
+    if (problem.layers[l].isLoss)
+      problem.scalars.push_back(
+          {"loss of " + problem.layers[l].name, 8, ScalarRole::Accumulator, l});
 }
 
 TensorUse weight(int tensor) { return {tensor, true, true, false}; }
@@ -195,7 +209,8 @@ Problem evaluation(const Problem &training) {
     for (ValueUse &use : layer.inputs)
       use.gradient = use.backwardReads = false;
   }
-  problem.scalars = {{"loss", 8, ScalarRole::Accumulator}};
+  problem.scalars.clear();
+  addAccumulators(problem);
   problem.layers.back().outputs.push_back(
       addValue(problem, "logits", 40, false));
   problem.values.back().output = true;
@@ -259,6 +274,7 @@ Problem random(std::mt19937 &generator) {
   for (Tensor &tensor : problem.tensors)
     if (below(4) == 0)
       tensor.stateBytes = 0;
+  addAccumulators(problem);
   problem.link();
   // A differentiable value needs a consumer: give up on those that have none.
   for (size_t v = 0; v < problem.values.size(); ++v)
