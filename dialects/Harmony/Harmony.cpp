@@ -230,14 +230,11 @@ LogicalResult GemmOp::verify() {
 // Places
 //===----------------------------------------------------------------------===//
 
-static LogicalResult verifyExtent(Operation *op, int64_t bytes, int64_t slots,
+static LogicalResult verifyExtent(Operation *op, int64_t bytes,
                                   std::optional<int64_t> offset) {
   if (bytes < 0)
     return op->emitOpError()
            << "has " << bytes << " bytes, expected at least 0";
-  if (slots < 1)
-    return op->emitOpError()
-           << "has " << slots << " slots, expected at least 1";
   if (offset && *offset % kAlignment)
     return op->emitOpError() << "lies at " << *offset
                              << ", expected a multiple of " << kAlignment;
@@ -245,12 +242,22 @@ static LogicalResult verifyExtent(Operation *op, int64_t bytes, int64_t slots,
 }
 
 LogicalResult HomeOp::verify() {
-  return verifyExtent(*this, getBytes(), getSlots(), getOffset());
+  if (getSampleBytes() < 0 || getFixedBytes() < 0)
+    return emitOpError() << "has " << getSampleBytes()
+                         << " bytes for a sample and " << getFixedBytes()
+                         << " for a microbatch, expected at least 0 of each";
+  return verifyExtent(*this, getBytes(), getOffset());
 }
 
 LogicalResult BufferOp::verify() {
-  if (failed(verifyExtent(*this, getBytes(), getSlots(), getOffset())))
+  if (failed(verifyExtent(*this, getBytes(), getOffset())))
     return failure();
+  if (getSlots() < 1)
+    return emitOpError() << "has " << getSlots()
+                         << " slots, expected at least 1";
+  if (getFirstSample() < 0)
+    return emitOpError() << "begins at sample " << getFirstSample()
+                         << ", expected at least 0";
   if (getSlots() > 1 && (getStride() < getBytes() || getStride() % kAlignment))
     return emitOpError() << "has stride " << getStride()
                          << ", expected a multiple of " << kAlignment
@@ -267,26 +274,35 @@ LogicalResult BufferOp::verify() {
 
 Copy harmony::schedule::getCopy(Operation *op) {
   Copy copy;
-  auto fill = [&](auto transfer, HmTraffic traffic, bool toDevice) {
-    copy = {transfer,
-            transfer.getSourceAttr(),
-            transfer.getDestinationAttr(),
-            transfer.getBytes(),
-            transfer.getStep(),
-            transfer.getDevice(),
-            transfer.getEvent(),
-            traffic,
-            toDevice};
+  auto fill = [&](auto transfer, HmTraffic traffic) {
+    copy.op = transfer;
+    copy.source = transfer.getSourceAttr();
+    copy.destination = transfer.getDestinationAttr();
+    copy.bytes = transfer.getBytes();
+    copy.event = transfer.getEvent();
+    copy.traffic = traffic;
+  };
+  auto fillHost = [&](auto transfer, HmTraffic traffic, bool toDevice) {
+    fill(transfer, traffic);
+    copy.offset = transfer.getOffset();
+    copy.step = transfer.getStep();
+    (toDevice ? copy.to : copy.from) = transfer.getDevice();
   };
   TypeSwitch<Operation *>(op)
       .Case<SwapInOp>(
-          [&](auto transfer) { fill(transfer, HM_TRAFFIC_SWAP_IN, true); })
-      .Case<SwapOutOp>(
-          [&](auto transfer) { fill(transfer, HM_TRAFFIC_SWAP_OUT, false); })
+          [&](auto transfer) { fillHost(transfer, HM_TRAFFIC_SWAP_IN, true); })
+      .Case<SwapOutOp>([&](auto transfer) {
+        fillHost(transfer, HM_TRAFFIC_SWAP_OUT, false);
+      })
       .Case<LoadInputOp>(
-          [&](auto transfer) { fill(transfer, HM_TRAFFIC_INPUT, true); })
+          [&](auto transfer) { fillHost(transfer, HM_TRAFFIC_INPUT, true); })
       .Case<StoreOutputOp>(
-          [&](auto transfer) { fill(transfer, HM_TRAFFIC_OUTPUT, false); });
+          [&](auto transfer) { fillHost(transfer, HM_TRAFFIC_OUTPUT, false); })
+      .Case<P2POp>([&](P2POp transfer) {
+        fill(transfer, HM_TRAFFIC_PEER);
+        copy.from = transfer.getSourceDevice();
+        copy.to = transfer.getDevice();
+      });
   return copy;
 }
 
@@ -305,6 +321,9 @@ static LogicalResult verifyCopy(Operation *op) {
   if (copy.bytes < 1)
     return op->emitOpError()
            << "moves " << copy.bytes << " bytes, expected at least 1";
+  if (copy.offset < 0)
+    return op->emitOpError()
+           << "begins at byte " << copy.offset << ", expected at least 0";
   if (copy.step < 0)
     return op->emitOpError()
            << "steps by " << copy.step << " bytes, expected at least 0";
@@ -315,6 +334,102 @@ LogicalResult SwapInOp::verify() { return verifyCopy(*this); }
 LogicalResult SwapOutOp::verify() { return verifyCopy(*this); }
 LogicalResult LoadInputOp::verify() { return verifyCopy(*this); }
 LogicalResult StoreOutputOp::verify() { return verifyCopy(*this); }
+
+LogicalResult P2POp::verify() {
+  if (getSourceDevice() < 0 || getDevice() < 0 ||
+      getSourceDevice() == getDevice())
+    return emitOpError() << "goes from device " << getSourceDevice() << " to "
+                         << getDevice() << ", expected two devices";
+  return verifyCopy(*this);
+}
+
+/// Transfers of a collective: pairs of buffers that hold the same, on two of
+/// its devices.
+static LogicalResult verifyTransfers(Operation *op, ArrayRef<int64_t> devices,
+                                     ArrayAttr sources, ArrayAttr destinations,
+                                     ArrayRef<int64_t> bytes, Content content,
+                                     SymbolTableCollection &symbols) {
+  if (sources.size() != destinations.size() || sources.size() != bytes.size())
+    return op->emitOpError()
+           << "has " << sources.size() << " sources, " << destinations.size()
+           << " destinations and " << bytes.size()
+           << " sizes, expected as many of each";
+  auto module = op->getParentOfType<ModuleOp>();
+  for (auto [from, to, size] : llvm::zip_equal(sources, destinations, bytes)) {
+    BufferOp ends[2];
+    for (int side = 0; side < 2; ++side) {
+      auto symbol = cast<FlatSymbolRefAttr>(side == 0 ? from : to);
+      BufferOp &end = ends[side];
+      end = dyn_cast_or_null<BufferOp>(symbols.lookupSymbolIn(module, symbol));
+      if (!end)
+        return op->emitOpError() << "moves @" << symbol.getValue()
+                                 << ", which is no harmony.buffer";
+      if (end.getContent() != content)
+        return op->emitOpError()
+               << "moves @" << symbol.getValue() << ", which holds a "
+               << stringifyContent(end.getContent()) << ", expected a "
+               << stringifyContent(content);
+      if (!llvm::is_contained(devices, end.getDevice()))
+        return op->emitOpError()
+               << "moves @" << symbol.getValue() << " of device "
+               << end.getDevice() << ", which takes no part";
+    }
+    if (ends[0].getObject() != ends[1].getObject() ||
+        ends[0].getUse() != ends[1].getUse() ||
+        ends[0].getDevice() == ends[1].getDevice())
+      return op->emitOpError() << "moves @" << ends[0].getSymName() << " to @"
+                               << ends[1].getSymName()
+                               << ", expected the same thing on another device";
+    if (size < 1 || size > ends[0].getBytes() || size > ends[1].getBytes())
+      return op->emitOpError()
+             << "moves " << size << " bytes of @" << ends[0].getSymName()
+             << ", expected from 1 to "
+             << std::min(ends[0].getBytes(), ends[1].getBytes());
+  }
+  return success();
+}
+
+LogicalResult
+ReduceScatterOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyTransfers(*this, getDevices(), getSources(), getDestinations(),
+                         getBytes(), Content::gradient, symbols);
+}
+LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyTransfers(*this, getDevices(), getSources(), getDestinations(),
+                         getBytes(), Content::tensor, symbols);
+}
+LogicalResult AllReduceOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (failed(verifyTransfers(*this, getDevices(), getSources(),
+                             getDestinations(), getBytes(), Content::gradient,
+                             symbols)))
+    return failure();
+  return verifyTransfers(*this, getDevices(), getGatherSources(),
+                         getGatherDestinations(), getGatherBytes(),
+                         Content::tensor, symbols);
+}
+
+LogicalResult AllReduceOp::verify() {
+  int64_t count = 0;
+  for (Operation *op = (*this)->getNextNode(); op && count < getCount();
+       op = op->getNextNode())
+    count += isa<UpdateOp>(op);
+  if (getCount() < 1 || count < getCount())
+    return emitOpError() << "surrounds " << getCount() << " updates, but "
+                         << count << " follow";
+  return success();
+}
+
+LogicalResult LinkOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto module = (*this)->getParentOfType<ModuleOp>();
+  for (auto share : getShares().getAsRange<FlatSymbolRefAttr>())
+    if (!isa_and_nonnull<ResourceOp>(symbols.lookupSymbolIn(module, share)))
+      return emitOpError() << "shares @" << share.getValue()
+                           << ", which is no harmony.resource";
+  if (getShares().size() > HM_LINK_SHARES)
+    return emitOpError() << "shares " << getShares().size()
+                         << " resources, expected at most " << HM_LINK_SHARES;
+  return success();
+}
 
 /// One address for each slot, each a symbol of the module.
 static LogicalResult verifyBinding(Operation *op, FlatSymbolRefAttr name,
@@ -356,6 +471,13 @@ LogicalResult WaitOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
+LogicalResult WaitOp::verify() {
+  if (getEvery() < 1)
+    return emitOpError() << "grows every " << getEvery()
+                         << " iterations, expected at least 1";
+  return success();
+}
+
 LogicalResult ProgramOp::verify() {
   bool queues =
       llvm::any_of(getBlock(), [](Operation &op) { return isa<QueueOp>(op); });
@@ -374,6 +496,11 @@ LogicalResult PackOp::verify() {
     return emitOpError() << "has " << getTrips() << " trips of "
                          << getMicrobatch()
                          << " samples, expected at least 1 of each";
+  if (getFirstSample() < 0 || getFirstMicrobatch() < 0 || getGroup() < 0)
+    return emitOpError() << "begins at sample " << getFirstSample()
+                         << ", microbatch " << getFirstMicrobatch()
+                         << ", group " << getGroup()
+                         << ", expected at least 0 of each";
   for (Operation &op : getBlock())
     if (!isa<RunOp>(op) && !getCopy(&op))
       return op.emitOpError()

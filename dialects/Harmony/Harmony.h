@@ -34,21 +34,27 @@ inline int64_t alignTo64(int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-/// What the four transfer ops have in common. Null for other ops.
+/// What the transfer ops have in common. Null for other ops.
 struct Copy {
   mlir::Operation *op = nullptr;
   mlir::FlatSymbolRefAttr source, destination;
-  int64_t bytes = 0, step = 0, device = 0, event = -1;
+  int64_t bytes = 0;                ///< of one iteration
+  int64_t offset = 0, step = 0;     ///< of the host's side
+  int64_t from = kHost, to = kHost; ///< devices
+  int64_t event = -1;
   HmTraffic traffic = HM_TRAFFIC_SWAP_IN;
-  bool toDevice = false;
 
+  static constexpr int64_t kHost = -1;
   explicit operator bool() const { return op; }
-  /// The side that is a buffer, and the other one.
+  bool toDevice() const { return to != kHost; }
+  bool isPeer() const { return from != kHost && to != kHost; }
+  int64_t device() const { return toDevice() ? to : from; }
+  /// The buffer on device(), and the other side.
   llvm::StringRef buffer() const {
-    return (toDevice ? destination : source).getValue();
+    return (toDevice() ? destination : source).getValue();
   }
-  llvm::StringRef hostPlace() const {
-    return (toDevice ? source : destination).getValue();
+  llvm::StringRef otherPlace() const {
+    return (toDevice() ? source : destination).getValue();
   }
 };
 Copy getCopy(mlir::Operation *op);

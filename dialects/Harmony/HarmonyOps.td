@@ -29,14 +29,16 @@ def Harmony_Dialect : Dialect {
     A *program* is what one execution (a training step, an evaluation batch, loading
     or storing what stays on the devices) does. It is built as one sequence in issue order
     (`harmony.pack` for all microbatches of a pack of layers, transfers around and in
-    it) and then split into the sequential queues of the devices and of the host,
-    which wait for each other's timelines. Its operands are *places*: buffers of a
-    device, homes in the host store, batch inputs and step scalars, all symbols.
+    it, collectives around the updates) and then split into the sequential queues of the
+    devices and of the host, which wait for each other's timelines. Its operands are
+    *places*: buffers of a device, homes in the host store, batch inputs and step scalars,
+    all symbols.
 
     Timelines. Every queue counts its `harmony.signal`s. A signal states the value that the
     timeline has reached when all before it is done; a wait states the value it needs.
     Both are for the first iteration of the enclosing loop and for the first execution; they
-    grow by `slope` with each iteration and by the queue's signals with each execution.
+    grow by `slope` with each iteration (a wait: with each `every` iterations) and by the
+    queue's signals with each execution.
   }];
   let useDefaultAttributePrinterParser = 1;
 }
@@ -80,7 +82,8 @@ def Harmony_PackKind : Harmony_EnumAttr<"PackKind", "which direction of its laye
   I32EnumAttrCase<"forward", 0>, I32EnumAttrCase<"turn", 1>, I32EnumAttrCase<"backward", 2>]>;
 
 def Harmony_Direction : Harmony_EnumAttr<"Direction", "what a run computes", [
-  I32EnumAttrCase<"forward", 0>, I32EnumAttrCase<"recompute", 1>, I32EnumAttrCase<"backward", 2>, I32EnumAttrCase<"prologue", 3>]>;
+  I32EnumAttrCase<"forward", 0>, I32EnumAttrCase<"recompute", 1>, I32EnumAttrCase<"backward", 2>, I32EnumAttrCase<"prologue", 3>,
+  I32EnumAttrCase<"contribution", 4>, I32EnumAttrCase<"epilogue", 5>]>;
 
 def Harmony_QueueKind : Harmony_EnumAttr<"QueueKind", "what a queue executes: HmQueueKind", [
   I32EnumAttrCase<"compute", 0>, I32EnumAttrCase<"in", 1>, I32EnumAttrCase<"out", 2>,
@@ -98,8 +101,9 @@ def Harmony_SlotAttr : Harmony_Attr<"Slot", "slot"> {
   let summary = "an operand of a task: kind, index, size in bytes";
   let description = [{
     In a layer's tasks: `argument` i and `result` r of the forward function, `cotangent` r of result r,
-    `gradient` i of argument i, one `saved` block. In an update: `parameter` 0, `gradient` k of the
-    parameter's k-th use, `state` s, `scalar` k. In a host task (prologue): `argument` and `result`.
+    `gradient` i of argument i, one `saved` block. In an update: `parameter` 0, `gradient` k its k-th
+    part, `state` s, `scalar` k; in a contribution: `gradient` k and `result` 0. In prologue and epilogue: `argument`
+    and `result`.
     `workspace` 0 holds what lives within one run alone.
   }];
   let parameters = (ins EnumParameter<Harmony_SlotKind>:$kind, "int64_t":$index, "int64_t":$bytes);
@@ -201,6 +205,18 @@ def Harmony_DeviceOp : Harmony_Op<"device", [Symbol]> {
   let assemblyFormat = "$sym_name `index` $index `capacity` $capacity attr-dict";
 }
 
+def Harmony_ResourceOp : Harmony_Op<"resource", [Symbol]> {
+  let summary = "what several links share: HmResource";
+  let arguments = (ins SymbolNameAttr:$sym_name, F64Attr:$bytes_per_second);
+  let assemblyFormat = "$sym_name `bytes_per_second` $bytes_per_second attr-dict";
+}
+
+def Harmony_LinkOp : Harmony_Op<"link", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "a directed link between devices, or a device and the host (-1): HmLink";
+  let arguments = (ins Int:$from, Int:$to, F64Attr:$bytes_per_second, F64Attr:$latency_seconds, FlatSymbolRefArrayAttr:$shares);
+  let assemblyFormat = "`from` $from `to` $to `bytes_per_second` $bytes_per_second `latency` $latency_seconds `shares` $shares attr-dict";
+}
+
 def Harmony_InputOp : Harmony_Op<"input", [Symbol]> {
   let summary = "a graph input, in the host's batch memory";
   let description = [{
@@ -226,35 +242,37 @@ def Harmony_ScalarOp : Harmony_Op<"scalar", [Symbol]> {
 def Harmony_HomeOp : Harmony_Op<"home", [Symbol]> {
   let summary = "a place in the host store";
   let description = [{
-    `slots` blocks of `bytes` each, without gaps; a value has one for each microbatch. `variables` are the model's
+    A value has all samples of the batch: sample s lies at s * `sample_bytes`, behind the `fixed_bytes` of all
+    microbatches before. `variables` are the model's
     variables that live here, one after the other, each aligned to 64 bytes. `at` appears when
     addresses are assigned. `id` is the home's number in the plan of the step (of the evaluation where that is the only
     program), or -1. `temporary` homes serve the swaps that elide-swaps removes, and go with them.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, Harmony_Content:$content, Int:$bytes, Int:$slots,
+  let arguments = (ins SymbolNameAttr:$sym_name, Harmony_Content:$content, Int:$bytes,
+                       DefaultValuedAttr<Int, "0">:$sample_bytes, DefaultValuedAttr<Int, "0">:$fixed_bytes,
                        FlatSymbolRefArrayAttr:$variables, Int:$id, UnitAttr:$temporary, OptionalAttr<Int>:$offset);
   let assemblyFormat = [{
-    $sym_name `content` $content `bytes` $bytes `slots` $slots `variables` $variables `id` $id (`temporary` $temporary^)?
-    (`at` $offset^)? attr-dict
+    $sym_name `content` $content `bytes` $bytes (`sample_bytes` $sample_bytes^)? (`fixed_bytes` $fixed_bytes^)?
+    `variables` $variables `id` $id (`temporary` $temporary^)? (`at` $offset^)? attr-dict
   }];
   let hasVerifier = 1;
-  let extraClassDeclaration = [{ int64_t getTotalBytes() { return getBytes() * getSlots(); } }];
 }
 
 def Harmony_BufferOp : Harmony_Op<"buffer", [Symbol]> {
   let summary = "bytes of a device's arena while they hold one thing";
   let description = [{
     `program` is step or evaluate: the plan that it is of. `slots` blocks of `bytes`, `stride` apart: iteration i of a loop uses block i mod slots. `object` is the planner's
-    number of the tensor, value, layer or scalar, `use` the gradient use (-1 elsewhere). `home` is the host's
+    number of the tensor, value, layer or scalar, `use` the part of a gradient, the group of a loss accumulator (-1
+    elsewhere). `from` is the first sample of the phases whose microbatches it holds. `home` is the host's
     place of the same thing: a home, an input, or absent for what never leaves the device. `persistent`
     buffers stay from one execution to the next. `live` = [first, last] are the plan's events that bound its
     life. `at` appears when addresses are assigned.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Harmony_ProgramKind:$program, Int:$device, Harmony_Content:$content, Int:$object, Int:$use,
-                       Int:$bytes, Int:$slots, Int:$stride, OptionalAttr<FlatSymbolRefAttr>:$home,
+                       DefaultValuedAttr<Int, "0">:$first_sample, Int:$bytes, Int:$slots, Int:$stride, OptionalAttr<FlatSymbolRefAttr>:$home,
                        UnitAttr:$persistent, DenseI64ArrayAttr:$live, Int:$id, OptionalAttr<Int>:$offset);
   let assemblyFormat = [{
-    $sym_name `of` $program `on` $device `content` $content $object `use` $use `bytes` $bytes `slots` $slots `stride` $stride
+    $sym_name `of` $program `on` $device `content` $content $object `use` $use (`from` $first_sample^)? `bytes` $bytes `slots` $slots `stride` $stride
     (`home` $home^)? (`persistent` $persistent^)? `live` $live `id` $id (`at` $offset^)? attr-dict
   }];
   let hasVerifier = 1;
@@ -295,30 +313,39 @@ def Harmony_ProgramOp : Harmony_RegionOp<"program", [Symbol, SymbolTable]> {
 def Harmony_PackOp : Harmony_RegionOp<"pack", [HasParent<"ProgramOp">]> {
   let summary = "all microbatches of a pack of layers, in one direction";
   let description = [{
-    The body is one microbatch: value transfers and runs; it is repeated `trips` times. `phase` and `event` are
-    the plan's.
+    The body is one microbatch: value transfers and runs; it is repeated `trips` times, for the samples from `from`
+    on, before which lie `after` microbatches. `phase` and `event` (of its first run) are the plan's, `group` is the
+    data-parallel one.
   }];
   let arguments = (ins StrAttr:$name, Harmony_PackKind:$kind, Int:$first_layer, Int:$last_layer,
-                       Int:$microbatch, Int:$trips, Int:$device, Int:$phase, Int:$event);
+                       Int:$microbatch, Int:$trips, DefaultValuedAttr<Int, "0">:$first_sample,
+                       DefaultValuedAttr<Int, "0">:$first_microbatch, DefaultValuedAttr<Int, "0">:$group,
+                       Int:$device, Int:$phase, Int:$event);
   let assemblyFormat = [{
-    $name $kind `layers` $first_layer `to` $last_layer `microbatch` $microbatch `trips` $trips `on` $device
-    `phase` $phase `event` $event attr-dict-with-keyword $body
+    $name $kind `layers` $first_layer `to` $last_layer `microbatch` $microbatch `trips` $trips (`from` $first_sample^)?
+    (`after` $first_microbatch^)? (`group` $group^)? `on` $device `phase` $phase `event` $event
+    attr-dict-with-keyword $body
   }];
   let hasVerifier = 1;
 }
 
 def Harmony_RunOp : Harmony_Op<"run", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "a task on bound places: one layer in one direction, or work of the prologue";
-  let description = [{ `at` has one address for each slot of the task; `layer` is -1 in the prologue. }];
+  let summary = "a task on bound places: one layer in one direction, or work before and after all of them";
+  let description = [{
+    `at` has one address for each slot of the task. `layer` is -1 outside of packs: in the prologue, in the contribution
+    of a gradient to what all updates read, and in the epilogue that makes that of the contributions. `seconds` is the
+    predicted time.
+  }];
   let arguments = (ins FlatSymbolRefAttr:$task, Harmony_AtArrayAttr:$at, Harmony_Direction:$direction, Int:$layer,
-                       StrAttr:$label, Int:$event);
+                       StrAttr:$label, Int:$event, OptionalAttr<F64Attr>:$seconds);
   let assemblyFormat = "$direction $task `at` $at `layer` $layer `label` $label `event` $event attr-dict";
 }
 
 def Harmony_UpdateOp : Harmony_Op<"update", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "the optimizer on one parameter: consumes the gradients of all its uses";
+  let summary = "the optimizer on one parameter: consumes all parts of its gradient, added in order";
   let description = [{ Reads and writes homes on the host's queue (`on` -1), buffers on a device's. }];
-  let arguments = (ins FlatSymbolRefAttr:$variable, FlatSymbolRefAttr:$task, Harmony_AtArrayAttr:$at, Int:$device, Int:$event);
+  let arguments = (ins FlatSymbolRefAttr:$variable, FlatSymbolRefAttr:$task, Harmony_AtArrayAttr:$at, Int:$device, Int:$event,
+                       OptionalAttr<F64Attr>:$seconds);
   let assemblyFormat = "$variable `by` $task `at` $at `on` $device `event` $event attr-dict";
 }
 
@@ -328,12 +355,13 @@ def Harmony_ZeroOp : Harmony_Op<"zero"> {
   let assemblyFormat = "$buffer `event` $event attr-dict";
 }
 
-/// `bytes` are those of one iteration. The host's side advances by `step` bytes an iteration (0 outside a loop and
-/// for a place of one block), the device's side by the buffer's slots.
+/// `bytes` are those of one iteration. The host's side begins `at` bytes into its place and advances by `step` bytes
+/// an iteration (0 outside a loop and for what is there once), the device's side by the buffer's slots.
 class Harmony_CopyOp<string mnemonic, string summaryText> : Harmony_Op<mnemonic> {
   let summary = summaryText;
-  let arguments = (ins FlatSymbolRefAttr:$source, FlatSymbolRefAttr:$destination, Int:$bytes, Int:$step, Int:$device, Int:$event);
-  let assemblyFormat = "$source `to` $destination `bytes` $bytes `step` $step `on` $device `event` $event attr-dict";
+  let arguments = (ins FlatSymbolRefAttr:$source, FlatSymbolRefAttr:$destination, Int:$bytes,
+                       DefaultValuedAttr<Int, "0">:$offset, Int:$step, Int:$device, Int:$event);
+  let assemblyFormat = "$source `to` $destination `bytes` $bytes (`at` $offset^)? `step` $step `on` $device `event` $event attr-dict";
   let hasVerifier = 1;
 }
 
@@ -341,6 +369,40 @@ def Harmony_SwapInOp : Harmony_CopyOp<"swap_in", "host store to device: tensors,
 def Harmony_SwapOutOp : Harmony_CopyOp<"swap_out", "device to host store">;
 def Harmony_LoadInputOp : Harmony_CopyOp<"load_input", "batch memory, or a seed of the prologue, to a device">;
 def Harmony_StoreOutputOp : Harmony_CopyOp<"store_output", "a result or a loss accumulator to the host store">;
+
+def Harmony_P2POp : Harmony_Op<"p2p"> {
+  let summary = "device to device, on the sender's peer queue";
+  let description = [{ `bytes` are those of one iteration; both sides advance by their buffer's slots. `from` sends, `on` receives. }];
+  let arguments = (ins FlatSymbolRefAttr:$source, FlatSymbolRefAttr:$destination, Int:$bytes, Int:$source_device, Int:$device, Int:$event);
+  let assemblyFormat = "$source `to` $destination `bytes` $bytes `from` $source_device `on` $device `event` $event attr-dict";
+  let hasVerifier = 1;
+}
+
+/// Transfer i copies `bytes`[i] of buffer `sources`[i] to buffer `destinations`[i] of another device. Each is one
+/// harmony.p2p once the collective is expanded, on the peer queue of the device that the source lies on.
+class Harmony_CollectiveOp<string mnemonic, string summaryText> : Harmony_Op<mnemonic, [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = summaryText;
+  let arguments = (ins DenseI64ArrayAttr:$devices, FlatSymbolRefArrayAttr:$sources, FlatSymbolRefArrayAttr:$destinations,
+                       DenseI64ArrayAttr:$bytes);
+  let assemblyFormat = "`over` $devices $sources `to` $destinations `bytes` $bytes attr-dict";
+}
+def Harmony_ReduceScatterOp : Harmony_CollectiveOp<"reduce_scatter",
+    "the parts of gradients to their tensors' owners, whose updates add them in the order of parts">;
+def Harmony_AllGatherOp : Harmony_CollectiveOp<"all_gather",
+    "updated tensors from their owners to the devices that hold them too">;
+
+def Harmony_AllReduceOp : Harmony_Op<"all_reduce", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "a reduce_scatter before the updates that follow it, an all_gather behind them";
+  let description = [{ `count` updates follow the op: that of the tensors whose gradients it reduces. }];
+  let arguments = (ins DenseI64ArrayAttr:$devices, FlatSymbolRefArrayAttr:$sources, FlatSymbolRefArrayAttr:$destinations,
+                       DenseI64ArrayAttr:$bytes, Int:$count, FlatSymbolRefArrayAttr:$gather_sources,
+                       FlatSymbolRefArrayAttr:$gather_destinations, DenseI64ArrayAttr:$gather_bytes);
+  let assemblyFormat = [{
+    `over` $devices $sources `to` $destinations `bytes` $bytes `updates` $count
+    `gather` $gather_sources `to` $gather_destinations `bytes` $gather_bytes attr-dict
+  }];
+  let hasVerifier = 1;
+}
 
 def Harmony_QueueOp : Harmony_RegionOp<"queue", [Symbol, HasParent<"ProgramOp">]> {
   let summary = "commands that a device (or the host, `on` -1) executes in order";
@@ -356,14 +418,17 @@ def Harmony_ForOp : Harmony_RegionOp<"for", [HasParent<"QueueOp">]> {
 }
 
 def Harmony_WaitOp : Harmony_Op<"wait", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "until a queue's timeline has reached value + slope * iteration";
+  let summary = "until a queue's timeline has reached value + slope * (iteration / every)";
   let description = [{
     With `previous_step` the value is of the execution before, and reached in the first. In a loop, iterations below
-    `from` do not wait.
+    `from` do not wait. `every` is 1 unless one microbatch of the awaited loop makes several of this one.
   }];
   let arguments = (ins FlatSymbolRefAttr:$queue, Int:$value, DefaultValuedAttr<Int, "0">:$slope,
-                       DefaultValuedAttr<Int, "0">:$from, UnitAttr:$previous_step);
-  let assemblyFormat = "$queue `until` $value (`slope` $slope^)? (`from` $from^)? (`previous_step` $previous_step^)? attr-dict";
+                       DefaultValuedAttr<Int, "1">:$every, DefaultValuedAttr<Int, "0">:$from, UnitAttr:$previous_step);
+  let assemblyFormat = [{
+    $queue `until` $value (`slope` $slope^)? (`every` $every^)? (`from` $from^)? (`previous_step` $previous_step^)? attr-dict
+  }];
+  let hasVerifier = 1;
 }
 
 def Harmony_SignalOp : Harmony_Op<"signal"> {

@@ -36,16 +36,16 @@ LogicalResult harmony::assignAddresses(ModuleOp module,
     int64_t id = home.getId();
     if (id < 0) {
       home.setOffset(end);
-      end = alignTo64(end + home.getTotalBytes());
+      end = alignTo64(end + home.getBytes());
       continue;
     }
     int64_t count = primary ? static_cast<int64_t>(primary->homes.size()) : 0;
     if (id >= count)
       return home.emitOpError()
              << "is home " << id << " of a plan that has " << count;
-    if (primary->homes[id].bytes() != home.getTotalBytes())
+    if (primary->homes[id].bytes() != home.getBytes())
       return home.emitOpError()
-             << "takes " << home.getTotalBytes() << " bytes, but the plan has "
+             << "takes " << home.getBytes() << " bytes, but the plan has "
              << primary->homes[id].bytes();
     home.setOffset(primary->homes[id].offset);
   }
@@ -67,6 +67,6 @@ int64_t harmony::getPeakBytes(ModuleOp module, ProgramKind kind,
 int64_t harmony::getHostBytes(ModuleOp module) {
   int64_t end = 0;
   for (auto home : module.getOps<HomeOp>())
-    end = std::max(end, home.getOffset().value_or(0) + home.getTotalBytes());
+    end = std::max(end, home.getOffset().value_or(0) + home.getBytes());
   return end;
 }

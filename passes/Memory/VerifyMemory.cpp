@@ -145,9 +145,9 @@ private:
   void placeVariables() {
     for (auto home : module.getOps<HomeOp>()) {
       if (home.getVariables().empty() || !home.getOffset() ||
-          home.getTotalBytes() == 0)
+          home.getBytes() == 0)
         continue;
-      int64_t begin = *home.getOffset(), end = begin + home.getTotalBytes();
+      int64_t begin = *home.getOffset(), end = begin + home.getBytes();
       (void)spaces[-1].access(begin, end, [&](Holding &holding) {
         holding = {home, -1, {}, {}};
         return success();
@@ -410,7 +410,7 @@ private:
       return stamp.op->emitOpError()
              << "uses @" << name.getValue()
              << ", which has no address: assign addresses first";
-    int64_t block = buffer ? buffer.getBytes() : home.getTotalBytes();
+    int64_t block = buffer ? buffer.getBytes() : home.getBytes();
     int64_t begin = *base + offset;
     if (buffer)
       begin += iteration % buffer.getSlots() * buffer.getStride();

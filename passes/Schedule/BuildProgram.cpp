@@ -210,7 +210,7 @@ private:
         builder, task.getLoc(), ref(task.getSymName()),
         builder.getArrayAttr(addresses), DirectionAttr::get(context, direction),
         builder.getI64IntegerAttr(layer), builder.getStringAttr(label),
-        builder.getI64IntegerAttr(event));
+        builder.getI64IntegerAttr(event), FloatAttr());
     return success();
   }
 
@@ -262,7 +262,7 @@ private:
         builder, task.getLoc(), ref(model.tensorVariable[t]), ref(name),
         builder.getArrayAttr(addresses),
         builder.getI64IntegerAttr(event.onHost ? -1 : event.device),
-        builder.getI64IntegerAttr(index));
+        builder.getI64IntegerAttr(index), FloatAttr());
     return success();
   }
 
@@ -274,7 +274,8 @@ private:
     auto pack = PackOp::create(
         builder, module.getLoc(), name, static_cast<PackKind>(phase.kind),
         phase.firstLayer, phase.lastLayer, phase.microbatch, event.trips,
-        event.device, event.phase, index);
+        phase.firstSample, phase.firstMicrobatch, phase.group, event.device,
+        event.phase, index);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&pack.getBody().emplaceBlock());
     for (size_t s = 0; s < phase.steps.size(); ++s)
@@ -448,7 +449,7 @@ private:
     for (const planner::ResidentTransfer &transfer : transfers) {
       const planner::Buffer &buffer = plan.buffers[transfer.buffer];
       SwapInOp::create(builder, module.getLoc(), places.homeOf(buffer),
-                       places.buffer(transfer.buffer), buffer.slotBytes, 0,
+                       places.buffer(transfer.buffer), buffer.slotBytes, 0, 0,
                        transfer.device, firstEvent++);
     }
   }
@@ -467,7 +468,7 @@ private:
       const planner::Buffer &buffer = plan.buffers[transfer.buffer];
       SwapOutOp::create(builder, module.getLoc(),
                         places.buffer(transfer.buffer), places.homeOf(buffer),
-                        buffer.slotBytes, 0, transfer.device, index);
+                        buffer.slotBytes, 0, 0, transfer.device, index);
     }
   }
 };

@@ -25,26 +25,27 @@ static std::optional<EventKind> getKind(const Copy &copy, Content content) {
   switch (content) {
   case Content::tensor:
     if (swap)
-      return copy.toDevice ? EventKind::LoadTensor : EventKind::StoreTensor;
+      return copy.toDevice() ? EventKind::LoadTensor : EventKind::StoreTensor;
     break;
   case Content::state:
     if (swap)
-      return copy.toDevice ? EventKind::LoadState : EventKind::StoreState;
+      return copy.toDevice() ? EventKind::LoadState : EventKind::StoreState;
     break;
   case Content::gradient:
     if (swap)
-      return copy.toDevice ? EventKind::LoadGradient : EventKind::StoreGradient;
+      return copy.toDevice() ? EventKind::LoadGradient
+                             : EventKind::StoreGradient;
     break;
   case Content::value:
-    return copy.toDevice ? EventKind::LoadValue : EventKind::StoreValue;
+    return copy.toDevice() ? EventKind::LoadValue : EventKind::StoreValue;
   case Content::value_gradient:
     if (swap)
-      return copy.toDevice ? EventKind::LoadValueGradient
-                           : EventKind::StoreValueGradient;
+      return copy.toDevice() ? EventKind::LoadValueGradient
+                             : EventKind::StoreValueGradient;
     break;
   case Content::scalar:
     if (!swap)
-      return copy.toDevice ? EventKind::LoadScalar : EventKind::StoreScalar;
+      return copy.toDevice() ? EventKind::LoadScalar : EventKind::StoreScalar;
     break;
   default:
     break;
@@ -89,7 +90,7 @@ FailureOr<SmallVector<ProgramTransfer>> harmony::getTransfers(ProgramOp program,
       transfer.trips = pack.getTrips();
     } else {
       for (Operation *at = op; at && transfer.anchor < 0;
-           at = copy.toDevice ? at->getNextNode() : at->getPrevNode())
+           at = copy.toDevice() ? at->getNextNode() : at->getPrevNode())
         if (isWork(at))
           transfer.anchor = getEvent(at);
     }
@@ -113,7 +114,7 @@ std::string harmony::describe(const ProgramTransfer &transfer) {
                          .str();
   if (transfer.copy.event >= 0)
     return text + " at event " + std::to_string(transfer.copy.event);
-  return text + (transfer.copy.toDevice ? " before" : " after") + " event " +
+  return text + (transfer.copy.toDevice() ? " before" : " after") + " event " +
          std::to_string(transfer.anchor);
 }
 
@@ -214,7 +215,7 @@ LogicalResult harmony::elideSwaps(ProgramOp program, const planner::Plan &plan,
   for (const ProgramTransfer &transfer : *transfers)
     if (!isResidentLoad(transfer, plan))
       naive.insert({{transfer.kind, transfer.object, transfer.use,
-                     transfer.copy.device, transfer.anchor},
+                     transfer.copy.device(), transfer.anchor},
                     &transfer});
   std::map<int64_t, int64_t> eventOfPhase;
   for (auto pack : program.getOps<PackOp>())
@@ -326,7 +327,7 @@ LogicalResult harmony::verifySwaps(ProgramOp program, const planner::Plan &plan,
     bool same = transfer.kind == wanted.kind &&
                 transfer.object == wanted.object &&
                 transfer.use == wanted.use && transfer.phase == wanted.phase &&
-                transfer.copy.device == wanted.device &&
+                transfer.copy.device() == wanted.device &&
                 transfer.copy.event == wanted.event;
     if (!same)
       return transfer.copy.op->emitOpError()

@@ -168,8 +168,8 @@ private:
               "." + key)
                  .str();
       HomeOp::create(builder, buffer.getLoc(), name, buffer.getContent(),
-                     buffer.getBytes(), slots, builder.getArrayAttr({}), -1,
-                     true, IntegerAttr());
+                     buffer.getBytes() * slots, 0, 0, builder.getArrayAttr({}),
+                     -1, true, IntegerAttr());
     }
     return name;
   }
@@ -195,10 +195,10 @@ private:
             step = getStep(buffer, home, pack, bytes);
     if (buffer.getContent() == Content::scalar || isInput(buffer))
       LoadInputOp::create(builder, buffer.getLoc(), home, buffer.getSymName(),
-                          bytes, step, buffer.getDevice(), -1);
+                          bytes, 0, step, buffer.getDevice(), -1);
     else
       SwapInOp::create(builder, buffer.getLoc(), home, buffer.getSymName(),
-                       bytes, step, buffer.getDevice(), -1);
+                       bytes, 0, step, buffer.getDevice(), -1);
   }
 
   void addOut(Operation *op, BufferOp buffer) {
@@ -211,7 +211,7 @@ private:
       // After what already follows this op, so that the order is the buffers'.
       Operation *last = op;
       while (last->getNextNode() && getCopy(last->getNextNode()) &&
-             !getCopy(last->getNextNode()).toDevice)
+             !getCopy(last->getNextNode()).toDevice())
         last = last->getNextNode();
       builder.setInsertionPointAfter(last);
     }
@@ -219,10 +219,10 @@ private:
             step = getStep(buffer, home, pack, bytes);
     if (buffer.getContent() == Content::scalar || isOutput(buffer))
       StoreOutputOp::create(builder, buffer.getLoc(), buffer.getSymName(), home,
-                            bytes, step, buffer.getDevice(), -1);
+                            bytes, 0, step, buffer.getDevice(), -1);
     else
       SwapOutOp::create(builder, buffer.getLoc(), buffer.getSymName(), home,
-                        bytes, step, buffer.getDevice(), -1);
+                        bytes, 0, step, buffer.getDevice(), -1);
   }
 
   Operation &firstRun(PackOp pack) {

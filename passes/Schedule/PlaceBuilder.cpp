@@ -249,7 +249,7 @@ std::string PlaceBuilder::createHome(const Twine &name, Content content,
   for (const std::string &variable : variables)
     refs.push_back(ref(variable));
   std::string place = symbol(name);
-  HomeOp::create(builder, module.getLoc(), place, content, bytes, slots,
+  HomeOp::create(builder, module.getLoc(), place, content, bytes * slots, 0, 0,
                  builder.getArrayAttr(refs), id, false, IntegerAttr());
   return place;
 }
@@ -408,14 +408,15 @@ void PlaceBuilder::addBuffers() {
     std::string place =
         symbol((isEvaluation() ? "evaluate." : "step.") + bufferName(buffer));
     std::string home = homeOf(buffer);
-    BufferOp::create(
-        builder, module.getLoc(), place,
-        isEvaluation() ? ProgramKind::evaluate : ProgramKind::step,
-        buffer.device, static_cast<Content>(buffer.content), buffer.object,
-        buffer.use, buffer.slotBytes, buffer.slots, buffer.stride,
-        home.empty() ? FlatSymbolRefAttr() : ref(home), buffer.persistent,
-        ArrayRef<int64_t>{buffer.first.event, buffer.last.event}, id,
-        IntegerAttr());
+    BufferOp::create(builder, module.getLoc(), place,
+                     isEvaluation() ? ProgramKind::evaluate : ProgramKind::step,
+                     buffer.device, static_cast<Content>(buffer.content),
+                     buffer.object, buffer.use, buffer.firstSample,
+                     buffer.slotBytes, buffer.slots, buffer.stride,
+                     home.empty() ? FlatSymbolRefAttr() : ref(home),
+                     buffer.persistent,
+                     ArrayRef<int64_t>{buffer.first.event, buffer.last.event},
+                     id, IntegerAttr());
     buffers.push_back(place);
     buffersOf[{buffer.content, buffer.object, buffer.use}].push_back(id);
   }

@@ -117,7 +117,8 @@ private:
   void makeQueues() {
     for (const planner::Queue &queue : plan.queues) {
       static const QueueKind kinds[] = {QueueKind::compute, QueueKind::in,
-                                        QueueKind::out, QueueKind::host};
+                                        QueueKind::out, QueueKind::peer,
+                                        QueueKind::host};
       QueueKind kind = kinds[static_cast<int>(queue.kind)];
       std::string name = queue.device < 0
                              ? "host"
@@ -151,8 +152,8 @@ private:
       return op->emitOpError()
              << "is of event " << event << " of a plan that has " << planEvents;
     if (Copy copy = getCopy(op))
-      return findQueue(copy.toDevice ? QueueKind::in : QueueKind::out,
-                       copy.device);
+      return findQueue(copy.toDevice() ? QueueKind::in : QueueKind::out,
+                       copy.device());
     return findQueue(QueueKind::host, -1); // the prologue of an evaluation
   }
 
@@ -418,7 +419,7 @@ private:
           current->second >= value - queues[queue].period)
         continue;
       WaitOp::create(builder, program.getLoc(), queues[queue].name, value,
-                     slope, from, previous);
+                     slope, 1, from, previous);
     }
   }
 

@@ -110,17 +110,27 @@ harmony.task @t slots [#harmony.slot<result 0, 64>] {
 // -----
 
 // expected-error @below {{has -1 bytes, expected at least 0}}
-harmony.home @h content tensor bytes -1 slots 1 variables [] id 0
+harmony.home @h content tensor bytes -1 variables [] id 0
 
 // -----
 
 // expected-error @below {{has 0 slots, expected at least 1}}
-harmony.home @h content tensor bytes 4 slots 0 variables [] id 0
+harmony.buffer @b of step on 0 content value 0 use -1 bytes 64 slots 0 stride 64 live [0, 1] id 0
+
+// -----
+
+// expected-error @below {{begins at sample -1, expected at least 0}}
+harmony.buffer @b of step on 0 content value 0 use -1 from -1 bytes 64 slots 1 stride 64 live [0, 1] id 0
+
+// -----
+
+// expected-error @below {{has 4 bytes for a sample and -4 for a microbatch, expected at least 0 of each}}
+harmony.home @h content value bytes 4 sample_bytes 4 fixed_bytes -4 variables [] id 0
 
 // -----
 
 // expected-error @below {{lies at 32, expected a multiple of 64}}
-harmony.home @h content tensor bytes 4 slots 1 variables [] id 0 at 32
+harmony.home @h content tensor bytes 4 variables [] id 0 at 32
 
 // -----
 
@@ -160,6 +170,111 @@ harmony.program @p kind step batch 1 {
 harmony.program @p kind step batch 1 {
   // expected-error @below {{moves 0 bytes, expected at least 1}}
   harmony.swap_in @a to @b bytes 0 step 0 on 0 event 0
+}
+
+// -----
+
+harmony.program @p kind step batch 1 {
+  // expected-error @below {{begins at byte -64, expected at least 0}}
+  harmony.swap_in @a to @b bytes 4 at -64 step 0 on 0 event 0
+}
+
+// -----
+
+harmony.program @p kind step batch 1 {
+  // expected-error @below {{goes from device 1 to 1, expected two devices}}
+  harmony.p2p @a to @b bytes 4 from 1 on 1 event 0
+}
+
+// -----
+
+harmony.program @p kind step batch 1 {
+  // expected-error @below {{moves 0 bytes, expected at least 1}}
+  harmony.p2p @a to @b bytes 0 from 0 on 1 event 0
+}
+
+// -----
+
+harmony.program @p kind step batch 1 {
+  // expected-error @below {{has 1 sources, 0 destinations and 1 sizes, expected as many of each}}
+  harmony.reduce_scatter over [0, 1] [@a] to [] bytes [4]
+}
+
+// -----
+
+harmony.program @p kind step batch 1 {
+  // expected-error @below {{moves @a, which is no harmony.buffer}}
+  harmony.reduce_scatter over [0, 1] [@a] to [@a] bytes [4]
+}
+
+// -----
+
+harmony.buffer @t0 of step on 0 content tensor 0 use -1 bytes 64 slots 1 stride 64 live [0, 1] id 0
+harmony.buffer @t1 of step on 1 content tensor 0 use -1 bytes 64 slots 1 stride 64 live [0, 1] id 1
+harmony.program @p kind step batch 1 {
+  // expected-error @below {{moves @t0, which holds a tensor, expected a gradient}}
+  harmony.reduce_scatter over [0, 1] [@t0] to [@t1] bytes [64]
+}
+
+// -----
+
+harmony.buffer @t0 of step on 0 content tensor 0 use -1 bytes 64 slots 1 stride 64 live [0, 1] id 0
+harmony.buffer @t1 of step on 1 content tensor 0 use -1 bytes 64 slots 1 stride 64 live [0, 1] id 1
+harmony.program @p kind step batch 1 {
+  // expected-error @below {{moves @t1 of device 1, which takes no part}}
+  harmony.all_gather over [0, 2] [@t0] to [@t1] bytes [64]
+}
+
+// -----
+
+harmony.buffer @t0 of step on 0 content tensor 0 use -1 bytes 64 slots 1 stride 64 live [0, 1] id 0
+harmony.buffer @t1 of step on 1 content tensor 1 use -1 bytes 64 slots 1 stride 64 live [0, 1] id 1
+harmony.program @p kind step batch 1 {
+  // expected-error @below {{moves @t0 to @t1, expected the same thing on another device}}
+  harmony.all_gather over [0, 1] [@t0] to [@t1] bytes [64]
+}
+
+// -----
+
+harmony.buffer @t0 of step on 0 content tensor 0 use -1 bytes 64 slots 1 stride 64 live [0, 1] id 0
+harmony.buffer @t1 of step on 1 content tensor 0 use -1 bytes 64 slots 1 stride 64 live [0, 1] id 1
+harmony.program @p kind step batch 1 {
+  // expected-error @below {{moves 68 bytes of @t0, expected from 1 to 64}}
+  harmony.all_gather over [0, 1] [@t0] to [@t1] bytes [68]
+}
+
+// -----
+
+harmony.program @p kind step batch 1 {
+  // expected-error @below {{surrounds 1 updates, but 0 follow}}
+  harmony.all_reduce over [0, 1] [] to [] bytes [] updates 1 gather [] to [] bytes []
+}
+
+// -----
+
+// expected-error @below {{shares @r, which is no harmony.resource}}
+harmony.link from 0 to -1 bytes_per_second 1.0e+09 latency 0.0 shares [@r]
+
+// -----
+
+harmony.resource @r bytes_per_second 1.0e+09
+// expected-error @below {{shares 5 resources, expected at most 4}}
+harmony.link from 0 to -1 bytes_per_second 1.0e+09 latency 0.0 shares [@r, @r, @r, @r, @r]
+
+// -----
+
+harmony.program @p kind step batch 1 {
+  harmony.queue @q compute on 0 period 0 {
+    // expected-error @below {{grows every 0 iterations, expected at least 1}}
+    harmony.wait @q until 1 every 0
+  }
+}
+
+// -----
+
+harmony.program @p kind step batch 1 {
+  // expected-error @below {{begins at sample 0, microbatch 0, group -1, expected at least 0 of each}}
+  harmony.pack "F0" forward layers 0 to 0 microbatch 1 trips 1 group -1 on 0 phase 0 event 0 {}
 }
 
 // -----

@@ -3,7 +3,7 @@
 // A weight of 64 bytes is read by the device and written back changed. All is ordered.
 nn.variable #nn.role<parameter> @w : tensor<16xf32>
 harmony.device @d0 index 0 capacity 128
-harmony.home @host.w content tensor bytes 64 slots 1 variables [@w] id 0 at 0
+harmony.home @host.w content tensor bytes 64 variables [@w] id 0 at 0
 harmony.buffer @w.d of step on 0 content tensor 0 use -1 bytes 64 slots 1 stride 64 home @host.w live [0, 2] id 0 at 64
 harmony.task @inc slots [#harmony.slot<parameter 0, 64>] {
   harmony.launch @inc [#harmony.ref<0 + 0, 64, rw>] extent 16 grain 16 family update
@@ -77,7 +77,7 @@ harmony.program @step kind step batch 1 {
 // -----
 
 harmony.device @d0 index 0 capacity 128
-harmony.home @host.g content gradient bytes 64 slots 1 variables [] id 0 at 0
+harmony.home @host.g content gradient bytes 64 variables [] id 0 at 0
 harmony.buffer @g of step on 0 content gradient 0 use 0 bytes 64 slots 1 stride 64 home @host.g live [0, 1] id 0 at 64
 harmony.program @step kind step batch 1 {
   harmony.queue @out out on 0 period 0 {
@@ -90,7 +90,7 @@ harmony.program @step kind step batch 1 {
 
 // Two live buffers at one address.
 harmony.device @d0 index 0 capacity 128
-harmony.home @host.g content gradient bytes 64 slots 1 variables [] id 0 at 0
+harmony.home @host.g content gradient bytes 64 variables [] id 0 at 0
 harmony.buffer @g of step on 0 content gradient 0 use 0 bytes 64 slots 1 stride 64 home @host.g live [0, 1] id 0 at 64
 harmony.buffer @h of step on 0 content gradient 1 use 0 bytes 32 slots 1 stride 32 live [0, 1] id 0 at 64
 harmony.program @step kind step batch 1 {
@@ -111,7 +111,7 @@ harmony.program @step kind step batch 1 {
 
 // A released buffer is gone.
 harmony.device @d0 index 0 capacity 128
-harmony.home @host.g content gradient bytes 64 slots 1 variables [] id 0 at 0
+harmony.home @host.g content gradient bytes 64 variables [] id 0 at 0
 harmony.buffer @g of step on 0 content gradient 0 use 0 bytes 64 slots 1 stride 64 home @host.g live [0, 1] id 0 at 64
 harmony.program @step kind step batch 1 {
   harmony.queue @compute compute on 0 period 1 {
@@ -132,7 +132,7 @@ harmony.program @step kind step batch 1 {
 // The transfer is not waited for.
 harmony.device @d0 index 0 capacity 128
 nn.variable #nn.role<parameter> @w : tensor<16xf32>
-harmony.home @host.w content tensor bytes 64 slots 1 variables [@w] id 0 at 0
+harmony.home @host.w content tensor bytes 64 variables [@w] id 0 at 0
 harmony.buffer @w.d of step on 0 content tensor 0 use -1 bytes 64 slots 1 stride 64 home @host.w live [0, 2] id 0 at 64
 harmony.task @read slots [#harmony.slot<argument 0, 64>] {
   harmony.launch @read [#harmony.ref<0 + 0, 64, r>] extent 16 grain 16 family row
@@ -155,7 +155,7 @@ harmony.program @step kind step batch 1 {
 // Within one step all is ordered; the next step's transfer does not wait for this step's read.
 harmony.device @d0 index 0 capacity 128
 nn.variable #nn.role<parameter> @w : tensor<16xf32>
-harmony.home @host.w content tensor bytes 64 slots 1 variables [@w] id 0 at 0
+harmony.home @host.w content tensor bytes 64 variables [@w] id 0 at 0
 harmony.buffer @w.d of step on 0 content tensor 0 use -1 bytes 64 slots 1 stride 64 home @host.w live [0, 2] id 0 at 64
 harmony.task @read slots [#harmony.slot<argument 0, 64>] {
   harmony.launch @read [#harmony.ref<0 + 0, 64, r>] extent 16 grain 16 family row
@@ -179,7 +179,7 @@ harmony.program @step kind step batch 1 {
 // A write that meets an earlier write.
 harmony.device @d0 index 0 capacity 128
 nn.variable #nn.role<parameter> @w : tensor<16xf32>
-harmony.home @host.w content tensor bytes 64 slots 1 variables [@w] id 0 at 0
+harmony.home @host.w content tensor bytes 64 variables [@w] id 0 at 0
 harmony.buffer @w.d of step on 0 content tensor 0 use -1 bytes 64 slots 1 stride 64 home @host.w live [0, 2] id 0 at 64
 harmony.buffer @g of step on 0 content gradient 0 use 0 bytes 64 slots 1 stride 64 live [0, 1] id 0 at 64
 harmony.program @step kind step batch 1 {
@@ -199,7 +199,7 @@ harmony.program @step kind step batch 1 {
 // A write that meets an earlier read.
 harmony.device @d0 index 0 capacity 128
 nn.variable #nn.role<parameter> @w : tensor<16xf32>
-harmony.home @host.w content tensor bytes 64 slots 1 variables [@w] id 0 at 0
+harmony.home @host.w content tensor bytes 64 variables [@w] id 0 at 0
 harmony.buffer @w.d of step on 0 content tensor 0 use -1 bytes 64 slots 1 stride 64 home @host.w live [0, 2] id 0 at 64
 harmony.task @inc slots [#harmony.slot<parameter 0, 64>] {
   harmony.launch @inc [#harmony.ref<0 + 0, 64, w>] extent 16 grain 16 family update
@@ -247,7 +247,7 @@ harmony.program @step kind step batch 4 {
 // More than a place has.
 harmony.device @d0 index 0 capacity 256
 nn.variable #nn.role<parameter> @w : tensor<8xf32>
-harmony.home @host.w content tensor bytes 32 slots 1 variables [@w] id 0 at 0
+harmony.home @host.w content tensor bytes 32 variables [@w] id 0 at 0
 harmony.buffer @w.d of step on 0 content tensor 0 use -1 bytes 64 slots 1 stride 64 home @host.w live [0, 2] id 0 at 64
 harmony.program @step kind step batch 1 {
   harmony.queue @in in on 0 period 0 {

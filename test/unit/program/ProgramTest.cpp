@@ -373,7 +373,7 @@ TEST_F(Messages, Emitting) {
   )"),
             "'harmony.zero' op uses @b, which is no harmony.buffer");
   EXPECT_EQ(emitError(R"(
-    harmony.home @h content tensor bytes 4 slots 1 variables [] id 0 at 0
+    harmony.home @h content tensor bytes 4 variables [] id 0 at 0
     harmony.program @step kind step batch 1 {
       harmony.queue @q in on 0 period 0 { harmony.swap_in @h to @b bytes 4 step 0 on 0 event 0 }
     }
@@ -387,7 +387,7 @@ TEST_F(Messages, Emitting) {
             "i8, ui8, i32, i64");
   EXPECT_EQ(emitError(R"(
     nn.variable #nn.role<constant> @c : tensor<4xf32> = #nn.file<"a", 0, 16>
-    harmony.home @h content tensor bytes 16 slots 1 variables [@c] id 0 at 0
+    harmony.home @h content tensor bytes 16 variables [@c] id 0 at 0
   )"),
             "'nn.variable' op is a constant whose value #nn.file<\"a\", 0, 16> "
             "is no dense elements attribute");
@@ -411,9 +411,9 @@ TEST_F(Messages, Dump) {
     harmony.input @x index 0 name "x" sample_bytes 8 : tensor<?x2xf32, #nn.batch<0, 1>>
     harmony.input @ids index 1 name "ids" sample_bytes 8 range [0, 9] ignored -1 : tensor<?xi64, #nn.batch<0, 1>>
     harmony.scalar @lr index 0 kind 0 variable @rate
-    harmony.home @host.w content tensor bytes 16 slots 1 variables [@w] id 0 at 0
-    harmony.home @host.c content tensor bytes 3 slots 1 variables [@c] id 1 at 64
-    harmony.home @host.g content gradient bytes 16 slots 1 variables [] id 2 at 128
+    harmony.home @host.w content tensor bytes 16 variables [@w] id 0 at 0
+    harmony.home @host.c content tensor bytes 3 variables [@c] id 1 at 64
+    harmony.home @host.g content gradient bytes 16 variables [] id 2 at 128
     harmony.buffer @x.d of step on 0 content value 0 use -1 bytes 16 slots 2 stride 64 home @x live [0, 1] id 0 at 0
     harmony.buffer @g of step on 0 content gradient 0 use 0 bytes 16 slots 1 stride 16 live [0, 2] id 1 at 128
     harmony.task @l slots [#harmony.slot<argument 0, 16>, #harmony.slot<gradient 0, 16>] {

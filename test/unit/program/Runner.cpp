@@ -67,7 +67,9 @@ public:
       memories.emplace_back(size);
       driver->setHostMemory(space, memories.back().data.get(), size);
     }
-    engine = std::make_unique<Engine>(*blob, *driver, singleThread);
+    EngineOptions engineOptions;
+    engineOptions.singleThread = singleThread;
+    engine = std::make_unique<Engine>(*blob, *driver, engineOptions);
   }
 
   float *host(int64_t offset) { return at(0, offset); }
