@@ -44,49 +44,29 @@ private:
   //===--- phases ---===//
 
   void makePhases() {
-    int packs = static_cast<int>(choices.packEnds.size());
     forwardPhase.resize(problem.layers.size());
     backwardPhase.assign(problem.layers.size(), -1);
-    auto first = [&](int pack) {
-      return pack == 0 ? 0 : choices.packEnds[pack - 1] + 1;
-    };
-    for (int pack = 0; pack < packs; ++pack) {
-      bool turn = problem.training && pack == packs - 1;
-      Phase phase{0,
-                  turn ? PhaseKind::Turn : PhaseKind::Forward,
-                  first(pack),
-                  choices.packEnds[pack],
-                  choices.microbatch,
+    for (const PhaseChoice &choice : choices.phases) {
+      Phase phase{choice.device,
+                  choice.kind,
+                  choice.firstLayer,
+                  choice.lastLayer,
+                  choice.microbatch,
+                  choice.firstSample,
+                  choice.trips,
                   0,
-                  trips(),
-                  0,
-                  0,
-                  false,
+                  choice.group,
+                  choice.keep,
                   {}};
-      phase.keep = !turn && problem.training && choices.keep[pack];
-      for (int l = phase.firstLayer; l <= phase.lastLayer; ++l) {
-        forwardPhase[l] = phaseCount();
-        phase.steps.push_back({l, StepKind::Forward});
-      }
-      if (turn)
-        addBackwardSteps(phase);
-      draft.plan.phases.push_back(std::move(phase));
-    }
-    for (int pack = packs - 2; problem.training && pack >= 0; --pack) {
-      Phase phase{0,
-                  PhaseKind::Backward,
-                  first(pack),
-                  choices.packEnds[pack],
-                  choices.microbatch,
-                  0,
-                  trips(),
-                  0,
-                  0,
-                  static_cast<bool>(choices.keep[pack]),
-                  {}};
-      if (!phase.keep)
+      if (phase.kind != PhaseKind::Backward)
+        for (int l = phase.firstLayer; l <= phase.lastLayer; ++l) {
+          forwardPhase[l] = phaseCount();
+          phase.steps.push_back({l, StepKind::Forward});
+        }
+      else if (!phase.keep)
         addRecomputeSteps(phase);
-      addBackwardSteps(phase);
+      if (phase.kind != PhaseKind::Forward)
+        addBackwardSteps(phase);
       draft.plan.phases.push_back(std::move(phase));
     }
   }
@@ -278,7 +258,7 @@ private:
 
 } // namespace
 
-Draft build(const Problem &problem, const Choices &choices) {
+Draft build(const Problem &problem, const Machine &, const Choices &choices) {
   return Builder(problem, choices).build();
 }
 

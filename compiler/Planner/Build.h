@@ -25,27 +25,48 @@ namespace harmony::planner {
 /// Where a value that several phases use is between two of them.
 enum class Place {
   Host,     ///< always through its stash in the host store
-  Adjacent, ///< on the device from one phase to the next, else through the
-            ///< stash
-  Device    ///< on the device from the first use to the last
+  Adjacent, ///< on the device from one phase to the next of the same samples,
+            ///< or copied to the next one's device; else through the stash
+  Device    ///< on the device from the first use to the last, and copied to
+            ///< every other device that uses it
 };
 
-/// Everything that is decided before addresses, for one device.
+/// A phase to be: see Phase.
+struct PhaseChoice {
+  int device = 0;
+  int group = 0;
+  PhaseKind kind = PhaseKind::Forward;
+  int firstLayer = 0, lastLayer = 0;
+  int64_t microbatch = 1, firstSample = 0, trips = 1;
+  /// Of F and of the B with the same layers, samples, microbatch and device.
+  bool keep = false;
+};
+
+/// Everything that is decided before addresses.
 struct Choices {
-  int64_t microbatch = 1;
-  std::vector<int>
-      packEnds; ///< last layer of each pack, ascending; the last is R-1
-  std::vector<char> keep; ///< of each pack but the last: keep, do not recompute
+  /// In issue order, which goes by samples where a layer's forward writes a
+  /// tensor. Every layer's forward (and, in training, backward) covers all
+  /// samples once; a group's devices are its own.
+  std::vector<PhaseChoice> phases;
+  int groups = 1; ///< data-parallel
+  /// Deferred where the problem has an epilogue.
   UpdateOrder update = UpdateOrder::JustInTime;
-  bool stay = true;    ///< false: nothing stays on the device between phases
+  bool stay = true;    ///< false: nothing stays on a device between phases
   bool overlap = true; ///< loads one phase ahead, stores one phase behind
   int slots = 2;       ///< of the rings through which values are swapped
+  /// Copies from device to device where the machine has a link; false: all
+  /// goes through the host store.
+  bool peers = true;
 
-  /// By tensor. `resident`: never leaves (ignored for what the host updates);
-  /// `pinned`: stays between its uses in one execution; `stateResident`:
-  /// likewise of its optimizer state; `holdGradient`: a gradient whose update
-  /// comes in a later phase waits for it on the device.
+  /// By tensor. `resident`: never leaves the devices that use it (ignored for
+  /// what the host updates, and where forward phases on several devices write
+  /// it); `pinned`: stays between its uses on a device in one execution;
+  /// `stateResident`: likewise of its optimizer state; `holdGradient`: a
+  /// gradient whose update comes in a later phase waits for it on the device.
   std::vector<char> resident, pinned, stateResident, holdGradient, updateOnHost;
+  /// By tensor: the device that updates it, -1: that of the last phase that
+  /// adds to its gradient. Empty: -1 throughout.
+  std::vector<int> owner;
   /// By value: of the value and of its gradient.
   std::vector<Place> place, gradientPlace;
 };
@@ -55,6 +76,9 @@ struct Touch {
   int event = 0;
   int index = 0; ///< in Plan::buffers or Plan::homes
   bool writes = false;
+  /// Of a home: the bytes that all iterations touch; `whole`: all of it.
+  static constexpr int64_t whole = -1;
+  int64_t offset = 0, bytes = whole;
 };
 
 /// A plan under construction.
@@ -64,8 +88,11 @@ struct Draft {
 };
 
 /// Events, buffers and homes without offsets, waits and time. Linear in their
-/// number. The choices must be consistent with the problem.
-Draft build(const Problem &problem, const Choices &choices);
+/// number. The choices must be consistent with the problem; throws Error where
+/// a value that is not sliceable would have to pass between phases of different
+/// microbatches.
+Draft build(const Problem &problem, const Machine &machine,
+            const Choices &choices);
 
 /// The most bytes that are live at once on a device, alignment included.
 int64_t liveBytes(const Plan &plan, int device);

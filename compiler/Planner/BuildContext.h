@@ -55,7 +55,7 @@ public:
   static constexpr int alwaysLive = -1;
 
   int phaseCount() const { return static_cast<int>(draft.plan.phases.size()); }
-  int64_t trips() const { return problem.batch / choices.microbatch; }
+  int64_t trips() const { return problem.batch / choices.phases[0].microbatch; }
 
   /// The step of a layer in its forward or backward phase, or -1.
   int findStep(int layer, StepKind kind) const {

@@ -102,7 +102,7 @@ private:
                         const std::vector<Access> &accesses, Place place) {
     const Value &value = problem.values[v];
     bool gradient = content == Content::ValueGradient;
-    int64_t bytes = value.bytes(choices.microbatch);
+    int64_t bytes = value.bytes(choices.phases[0].microbatch);
     HomeKind kind = gradient ? HomeKind::ValueGradient : HomeKind::Value;
     EventKind load =
         gradient ? EventKind::LoadValueGradient : EventKind::LoadValue;
@@ -175,8 +175,8 @@ private:
     }
     b.touch(b.runs[p],
             b.makeBuffer(content, v, -1,
-                         problem.values[v].bytes(choices.microbatch), 1,
-                         b.steps(p, first, last)),
+                         problem.values[v].bytes(choices.phases[0].microbatch),
+                         1, b.steps(p, first, last)),
             true);
   }
 
@@ -199,10 +199,11 @@ private:
     }
     b.touch(
         b.runs[producerPhase],
-        b.makeBuffer(
-            Content::ValueGradient, v, -1, value.bytes(choices.microbatch), 1,
-            b.steps(producerPhase, b.findStep(lastConsumer, StepKind::Backward),
-                    b.findStep(value.producer, StepKind::Backward))),
+        b.makeBuffer(Content::ValueGradient, v, -1,
+                     value.bytes(choices.phases[0].microbatch), 1,
+                     b.steps(producerPhase,
+                             b.findStep(lastConsumer, StepKind::Backward),
+                             b.findStep(value.producer, StepKind::Backward))),
         true);
   }
 };

@@ -376,7 +376,8 @@ TEST(Mutation, AreCaught) {
   std::map<std::string, Count> counts;
   for (int round = 0; round < 400; ++round) {
     Problem problem = random(generator);
-    Draft draft = build(problem, randomChoices(problem, generator));
+    Draft draft =
+        build(problem, machine(unlimited), randomChoices(problem, generator));
     allocate(draft.plan);
     synchronize(draft);
     const Plan &plan = draft.plan;

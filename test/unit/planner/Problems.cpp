@@ -7,6 +7,7 @@
 
 #include "test/unit/planner/Problems.h"
 
+#include "compiler/Planner/Layout.h"
 #include "compiler/Planner/Partition.h"
 
 #include <algorithm>
@@ -287,9 +288,10 @@ Problem random(std::mt19937 &generator) {
 Choices leastChoices(const Problem &problem, int64_t microbatch,
                      int layersPerPack) {
   Choices choices;
-  choices.microbatch = microbatch;
-  choices.packEnds = evenPartition(problem.layerCount(), layersPerPack);
-  choices.keep.assign(choices.packEnds.size(), 0);
+  choices.phases = phasesOf(
+      problem, uniformLayout(problem, 1, 1, Placement::Ring,
+                             evenPartition(problem.layerCount(), layersPerPack),
+                             microbatch));
   choices.overlap = false;
   choices.slots = 1;
   size_t tensors = problem.tensors.size();
@@ -310,17 +312,18 @@ Choices randomChoices(const Problem &problem, std::mt19937 &generator) {
       problem
           .microbatches[below(static_cast<int>(problem.microbatches.size()))];
   Choices choices = leastChoices(problem, u);
-  choices.packEnds.clear();
+  std::vector<int> packEnds;
   for (int l = 0; l < problem.layerCount(); ++l)
     if (l + 1 == problem.layerCount() || below(2))
-      choices.packEnds.push_back(l);
-  choices.keep.resize(choices.packEnds.size());
+      packEnds.push_back(l);
+  Layout layout = uniformLayout(problem, 1, 1, Placement::Ring, packEnds, u);
   choices.update = below(4) ? UpdateOrder::JustInTime : UpdateOrder::Deferred;
   choices.stay = below(5) > 0;
   choices.overlap = below(2);
   choices.slots = 1 + below(2);
-  for (char &keep : choices.keep)
+  for (char &keep : layout.keep)
     keep = choices.stay && below(3) == 0;
+  choices.phases = phasesOf(problem, layout);
   for (auto *flags :
        {&choices.resident, &choices.pinned, &choices.stateResident,
         &choices.holdGradient, &choices.updateOnHost})
@@ -333,7 +336,7 @@ Choices randomChoices(const Problem &problem, std::mt19937 &generator) {
 }
 
 Plan makePlan(const Problem &problem, const Choices &choices) {
-  Draft draft = build(problem, choices);
+  Draft draft = build(problem, machine(unlimited), choices);
   allocate(draft.plan);
   synchronize(draft);
   simulate(draft.plan, problem, machine(unlimited));
