@@ -45,6 +45,8 @@ public:
   const HmCommand &command() const { return commands[position]; }
   /// Of the enclosing loop; 0 outside of one.
   int64_t iteration() const { return current; }
+  /// Of the enclosing loop; 1 outside of one.
+  int64_t iterationCount() const { return inLoop ? iterations : 1; }
   size_t index() const { return position; }
 
   void next() {
@@ -55,6 +57,7 @@ public:
   void restart() {
     position = 0;
     current = 0;
+    inLoop = false;
     skipLoops();
   }
 
@@ -66,16 +69,20 @@ private:
       if (c.op == HM_OP_LOOP) {
         current = 0;
         iterations = c.a;
+        inLoop = true;
         bodyStart = position + 1;
-        if (iterations == 0)
+        if (iterations == 0) {
+          inLoop = false;
           while (commands[position].op != HM_OP_END)
             ++position;
+        }
         ++position;
       } else if (c.op == HM_OP_END) {
         if (++current < iterations) {
           position = bodyStart;
         } else {
           current = 0;
+          inLoop = false;
           ++position;
         }
       } else {
@@ -89,6 +96,7 @@ private:
   size_t bodyStart = 0;
   int64_t current = 0;
   int64_t iterations = 0;
+  bool inLoop = false;
 };
 
 } // namespace harmony::runtime

@@ -7,148 +7,49 @@
 
 #include "runtime/engine/Engine.h"
 
-#include "runtime/engine/Cursor.h"
+#include "runtime/engine/Adversary.h"
+#include "runtime/engine/NegativeControl.h"
+#include "runtime/engine/QueueRunner.h"
+#include "runtime/engine/VirtualClock.h"
 #include "runtime/hal/Futex.h"
 
 #include <algorithm>
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace harmony::runtime {
 
-namespace {
-
-constexpr size_t maximalOperands = 64;
-const char *const opcodeNames[] = {"loop", "end",    "wait",   "copy",
-                                   "fill", "launch", "release"};
-
-/// One queue of one program: issues its commands to the driver's queue.
-class QueueRunner {
-public:
-  QueueRunner(const Blob &blob, const HmQueue &queue,
-              std::unique_ptr<Queue> target)
-      : blob(blob), queue(queue), target(std::move(target)),
-        cursor(blob.commands(queue)) {}
-
-  void start(int64_t newStep, bool newDump) {
-    step = newStep;
-    dump = newDump;
-    cursor.restart();
-  }
-
-  /// Runs to the end and returns true; with mayBlock false stops at a wait that
-  /// is not satisfied yet and returns false. `progressed` is set when a command
-  /// was executed.
-  bool advance(const std::vector<QueueRunner> &queues, bool mayBlock,
-               bool &progressed) {
-    for (; !cursor.atEnd(); cursor.next()) {
-      try {
-        const HmCommand &c = cursor.command();
-        if (c.op == HM_OP_WAIT) {
-          const QueueRunner &other = queues[c.kernel];
-          int64_t value =
-              awaitedValue(c, other.queue.period, step, cursor.iteration());
-          if (!mayBlock && other.target->timeline() < value)
-            return false;
-          target->wait(*other.target, value);
-        } else {
-          execute(c);
-        }
-        if (c.signal)
-          target->signal();
-      } catch (const Aborted &) {
-        throw;
-      } catch (const Error &error) {
-        throw Error(error.exitCode(), describeCommand() + error.what());
-      } catch (const std::exception &error) {
-        throw Error(ExitCode::Internal, describeCommand() + error.what());
-      } catch (...) {
-        throw Error(ExitCode::Internal,
-                    describeCommand() + "unknown exception");
-      }
-      progressed = true;
-    }
-    target->finish();
-    int64_t expected = (step + 1) * queue.period;
-    if (target->timeline() != expected)
-      throw Error(ExitCode::Internal,
-                  std::string("queue '") + blob.string(queue.name) +
-                      "' is at " + std::to_string(target->timeline()) +
-                      " after its commands, its period says " +
-                      std::to_string(expected));
-    return true;
-  }
-
-  Queue &driverQueue() { return *target; }
-
-private:
-  Range resolve(const HmRef &ref) const {
-    return {static_cast<HmSpace>(ref.space), ref.device,
-            offsetOf(ref, cursor.iteration()), ref.bytes};
-  }
-
-  void execute(const HmCommand &c) {
-    Range ranges[maximalOperands];
-    const HmRef *refs = blob.refs().data() + c.first;
-    for (uint32_t i = 0; i < c.count; ++i) {
-      if (refs[i].space == HM_SPACE_DUMP && !dump)
-        return;
-      ranges[i] = resolve(refs[i]);
-    }
-    switch (c.op) {
-    case HM_OP_COPY:
-      target->copy(ranges[0], ranges[1], static_cast<HmTraffic>(c.traffic));
-      break;
-    case HM_OP_FILL:
-      target->fill(ranges[0], static_cast<uint8_t>(c.a));
-      break;
-    case HM_OP_LAUNCH:
-      target->launch(c.kernel, ranges, c.count, c.a, c.b, blob.string(c.label));
-      break;
-    case HM_OP_RELEASE:
-      target->release(ranges[0]);
-      break;
-    }
-  }
-
-  std::string describeCommand() const {
-    const HmCommand &c = cursor.command();
-    return std::string("queue '") + blob.string(queue.name) + "' command " +
-           std::to_string(cursor.index()) + " (" + opcodeNames[c.op] + " '" +
-           blob.string(c.label) + "'), iteration " +
-           std::to_string(cursor.iteration()) + ": ";
-  }
-
-  const Blob &blob;
-  const HmQueue &queue;
-  std::unique_ptr<Queue> target;
-  Cursor cursor;
-  int64_t step = 0;
-  bool dump = false;
-};
-
-} // namespace
-
 class Engine::Implementation {
 public:
-  Implementation(const Blob &blob, Driver &driver, bool singleThread)
-      : driver(driver), singleThread(singleThread) {
+  Implementation(const Blob &blob, Driver &driver, const EngineOptions &options)
+      : blob(blob), driver(driver), options(options) {
     size_t slots = 0;
     for (int p = 0; p < HM_PROGRAM_COUNT; ++p) {
       auto kind = static_cast<HmProgramKind>(p);
       if (!blob.has(kind))
         continue;
-      for (const HmQueue &queue : blob.queues(kind))
+      size_t count = blob.queues(kind).size();
+      for (size_t q = 0; q < count; ++q) {
+        const HmQueue &queue = blob.queues(kind)[q];
         programs[p].emplace_back(
-            blob, queue,
+            blob, kind, q,
             driver.createQueue(static_cast<HmQueueKind>(queue.kind),
-                               queue.device));
-      slots = std::max(slots, programs[p].size());
+                               queue.device),
+            options.trace);
+      }
+      if (options.virtualTime)
+        clocks[p] = std::make_unique<VirtualClock>(blob, kind);
+      slots = std::max(slots, count);
     }
-    finishedInTurn.reserve(slots);
-    if (!singleThread)
+    if (options.adversarialSeed)
+      adversary = std::make_unique<Adversary>(*options.adversarialSeed);
+    applyNegativeControls();
+    readyQueues.reserve(slots);
+    threadIds.reset(new std::atomic<pid_t>[slots] {});
+    if (!runsOnOneThread())
       for (size_t i = 0; i < slots; ++i)
         threads.emplace_back([this, i] { serve(i); });
   }
@@ -167,15 +68,18 @@ public:
     std::vector<QueueRunner> &queues = programs[kind];
     for (QueueRunner &queue : queues)
       queue.start(counts[kind], dump);
+    if (options.trace)
+      options.trace->begin(kind, counts[kind]);
     current = &queues;
-    if (singleThread) {
-      runInTurn(queues);
+    if (runsOnOneThread()) {
+      runAlone(kind, queues);
     } else if (!queues.empty()) {
       pending.store(threads.size(), std::memory_order_relaxed);
       generation.fetch_add(1, std::memory_order_release);
       begin.notify();
-      end.await(
-          [this] { return pending.load(std::memory_order_acquire) == 0; });
+      end.awaitChecking(
+          [this] { return pending.load(std::memory_order_acquire) == 0; },
+          [this] { requireThreads(); });
     }
     ++counts[kind];
     if (failure) {
@@ -185,10 +89,12 @@ public:
   }
 
   int64_t counts[HM_PROGRAM_COUNT] = {};
+  double virtualSeconds = 0;
 
 private:
   /// The thread of the queues number `slot`, one of each program.
   void serve(size_t slot) {
+    threadIds[slot].store(gettid());
     uint64_t seen = 0;
     bool attached[HM_PROGRAM_COUNT] = {};
     for (;;) {
@@ -213,37 +119,123 @@ private:
       if (!attached)
         queues[slot].driverQueue().attachThread();
       attached = true;
-      bool progressed = false;
-      queues[slot].advance(queues, true, progressed);
+      while (!queues[slot].atEnd())
+        queues[slot].executeNext(queues);
+      queues[slot].finish();
     } catch (...) {
       recordFailure();
     }
   }
 
-  void runInTurn(std::vector<QueueRunner> &queues) {
-    finishedInTurn.assign(queues.size(), false);
-    bool &attached = attachedInTurn[&queues - programs];
+  bool runsOnOneThread() const {
+    return options.singleThread || adversary || options.virtualTime;
+  }
+
+  void runAlone(HmProgramKind kind, std::vector<QueueRunner> &queues) {
+    bool &attached = attachedAlone[kind];
     try {
       if (!attached)
         for (QueueRunner &queue : queues)
           queue.driverQueue().attachThread();
       attached = true;
-      size_t left = queues.size();
-      while (left) {
-        bool progressed = false;
-        for (size_t i = 0; i < queues.size(); ++i) {
-          if (finishedInTurn[i] ||
-              !queues[i].advance(queues, false, progressed))
-            continue;
-          finishedInTurn[i] = true;
-          progressed = true;
-          --left;
-        }
-        if (!progressed)
-          throw Error(ExitCode::Internal, "every queue waits for another");
-      }
+      if (options.virtualTime)
+        runOnClock(kind, queues);
+      else if (adversary)
+        runHostilely(queues);
+      else
+        runInTurn(queues);
+      for (QueueRunner &queue : queues)
+        queue.finish();
     } catch (...) {
       recordFailure();
+    }
+  }
+
+  static void runInTurn(std::vector<QueueRunner> &queues) {
+    for (bool left = true; left;) {
+      left = false;
+      bool progressed = false;
+      for (QueueRunner &queue : queues) {
+        for (; !queue.atEnd() && queue.ready(queues); progressed = true)
+          queue.executeNext(queues);
+        left |= !queue.atEnd();
+      }
+      requireProgress(progressed || !left);
+    }
+  }
+
+  void runHostilely(std::vector<QueueRunner> &queues) {
+    if (queues.empty())
+      return;
+    adversary->begin(queues.size());
+    readyQueues.resize(queues.size());
+    for (;;) {
+      bool left = false, any = false;
+      for (size_t q = 0; q < queues.size(); ++q) {
+        left |= !queues[q].atEnd();
+        readyQueues[q] = !queues[q].atEnd() && queues[q].ready(queues);
+        any |= readyQueues[q] != 0;
+      }
+      if (!left)
+        return;
+      requireProgress(any);
+      queues[adversary->pick(readyQueues)].executeNext(queues);
+    }
+  }
+
+  void runOnClock(HmProgramKind kind, std::vector<QueueRunner> &queues) {
+    VirtualClock &clock = *clocks[kind];
+    double start = virtualNow;
+    clock.start(start);
+    for (VirtualClock::Completion c; clock.next(c);) {
+      queues[c.queue].executeNext(queues);
+      if (options.trace)
+        options.trace->record(kind, c.queue, c.command, c.iteration, c.begin,
+                              c.end);
+    }
+    virtualNow = clock.now();
+    virtualSeconds = virtualNow - start;
+  }
+
+  static void requireProgress(bool progress) {
+    if (!progress)
+      throw Error(ExitCode::Internal, "every queue waits for another");
+  }
+
+  void requireThreads() const {
+    for (size_t i = 0; i < threads.size(); ++i)
+      if (pid_t id = threadIds[i].load(); id && !threadLives(id)) {
+        CurrentCommand lost;
+        lost.label = i < current->size() ? (*current)[i].name() : "idle queue";
+        endProcess("the thread of a queue has ended", &lost);
+      }
+  }
+
+  void applyNegativeControls() {
+    auto place = [&](HmOpcode opcode, int64_t number, const char *what) {
+      std::vector<CommandPlace> all = findCommands(blob, opcode);
+      if (number < 0 || number >= static_cast<int64_t>(all.size()))
+        throw Error(ExitCode::Usage,
+                    std::string(what) + " " + std::to_string(number) +
+                        " does not exist, the step program has " +
+                        std::to_string(all.size()));
+      return all[number];
+    };
+    std::vector<QueueRunner> &queues = programs[HM_PROGRAM_STEP];
+    if (options.dropWait) {
+      CommandPlace wait = place(HM_OP_WAIT, *options.dropWait, "wait");
+      queues[wait.queue].dropWait(wait.command);
+    }
+    if (options.earlyRelease) {
+      CommandPlace release =
+          place(HM_OP_RELEASE, *options.earlyRelease, "release");
+      std::optional<EarlyRelease> reader = findLastReader(blob, release);
+      if (!reader)
+        throw Error(ExitCode::Usage,
+                    "release " + std::to_string(*options.earlyRelease) +
+                        " comes after no command of its queue that reads what "
+                        "it releases");
+      queues[release.queue].releaseEarly(*reader);
     }
   }
 
@@ -255,12 +247,19 @@ private:
     driver.abort();
   }
 
+  const Blob &blob;
   Driver &driver;
-  const bool singleThread;
+  const EngineOptions options;
   std::vector<QueueRunner> programs[HM_PROGRAM_COUNT];
   std::vector<std::thread> threads;
-  std::vector<bool> finishedInTurn;
-  bool attachedInTurn[HM_PROGRAM_COUNT] = {};
+  std::unique_ptr<std::atomic<pid_t>[]> threadIds; // 0: not started yet
+
+  // One thread for all queues.
+  bool attachedAlone[HM_PROGRAM_COUNT] = {};
+  std::unique_ptr<Adversary> adversary;
+  std::vector<char> readyQueues;
+  std::unique_ptr<VirtualClock> clocks[HM_PROGRAM_COUNT];
+  double virtualNow = 0;
 
   // The execution in progress; `current` is written before the generation.
   std::vector<QueueRunner> *current = nullptr;
@@ -274,9 +273,8 @@ private:
   bool dead = false;
 };
 
-Engine::Engine(const Blob &blob, Driver &driver, bool singleThread)
-    : implementation(
-          std::make_unique<Implementation>(blob, driver, singleThread)) {}
+Engine::Engine(const Blob &blob, Driver &driver, const EngineOptions &options)
+    : implementation(std::make_unique<Implementation>(blob, driver, options)) {}
 
 Engine::~Engine() = default;
 
@@ -287,6 +285,8 @@ void Engine::run(HmProgramKind kind, bool dump) {
 int64_t Engine::executions(HmProgramKind kind) const {
   return implementation->counts[kind];
 }
+
+double Engine::virtualSeconds() const { return implementation->virtualSeconds; }
 
 KernelTable kernelTable(const Blob &blob, const HmRangeFunction *functions,
                         size_t functionCount) {

@@ -22,6 +22,7 @@
 #define RUNTIME_HAL_DRIVER_H
 
 #include "runtime/hal/Error.h"
+#include "runtime/hal/Links.h"
 #include "runtime/program.h"
 
 #include <array>
@@ -65,13 +66,15 @@ struct DriverOptions {
   std::vector<DeviceOptions> devices;
   KernelTable kernels;
   HmIsa isa = HM_ISA_AVX2;
-  unsigned threads = 1; // over all devices; every device has one at least
+  unsigned threads = 1; // over all devices
   int64_t chunk =
       0; // tests: indices to a worker at a time; 0: chosen by the driver
   bool poison = false; // unwritten and released bytes read as NaN
   bool paranoid =
       false; // the host store is unreadable while a device's kernel runs
   bool timing = false; // fill in Times
+  LinkTable links;
+  bool enforceLinks = false; // a copy takes the time that its link needs
 };
 
 using Traffic = std::array<int64_t, HM_TRAFFIC_COUNT>;
@@ -153,8 +156,9 @@ public:
   virtual Traffic traffic() const = 0;
   virtual void resetEvidence() = 0;
   virtual Times times() const = 0;
-  /// Pieces of launches that each worker has run, one list for each device, the
-  /// host's last.
+  /// Pieces of launches that each worker has run, one list for each pool of
+  /// workers, the host's last. Pool i serves the devices d with d mod
+  /// (number of pools without the host's) = i.
   virtual std::vector<std::vector<int64_t>> workerChunks() const = 0;
   /// The most scratch that one library call has taken, in bytes.
   virtual int64_t libraryPeak() const = 0;
@@ -162,6 +166,11 @@ public:
 
 /// "device 0 bytes [64, 128)": for error messages.
 std::string describe(const Range &range);
+
+/// Which end of a link memory of a space is at: its device, or the host.
+inline int endpointOf(unsigned space, unsigned device) {
+  return space == HM_SPACE_DEVICE ? static_cast<int>(device) : HM_HOST_ENDPOINT;
+}
 
 } // namespace harmony::runtime
 

@@ -9,11 +9,13 @@
 #define RUNTIME_HAL_FUTEX_H
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <climits>
 #include <cstdint>
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
@@ -22,8 +24,10 @@
 
 namespace harmony::runtime {
 
-inline void futexWait(const std::atomic<uint32_t> &word, uint32_t seen) {
-  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+/// `limit` null: until woken.
+inline void futexWait(const std::atomic<uint32_t> &word, uint32_t seen,
+                      const struct timespec *limit = nullptr) {
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, seen, limit, nullptr, 0);
 }
 
 inline void futexWakeAll(const std::atomic<uint32_t> &word) {
@@ -54,6 +58,19 @@ public:
   /// Returns once `ready()` is true; `ready` reads state with acquire order.
   template <typename Ready>
   void await(Ready ready) const {
+    await(ready, nullptr, [] {});
+  }
+
+  /// The same; while it sleeps, calls `check()` twice a second.
+  template <typename Ready, typename Check>
+  void awaitChecking(Ready ready, Check check) const {
+    static constexpr struct timespec interval = {0, 500000000};
+    await(ready, &interval, check);
+  }
+
+private:
+  template <typename Ready, typename Check>
+  void await(Ready ready, const struct timespec *limit, Check check) const {
     if (ready())
       return;
     auto until = std::chrono::steady_clock::now() + spinTime;
@@ -69,17 +86,23 @@ public:
       uint32_t seen = word.load(std::memory_order_seq_cst);
       bool done = ready();
       if (!done)
-        futexWait(word, seen);
+        futexWait(word, seen, limit);
       sleepers.fetch_sub(1, std::memory_order_seq_cst);
       if (done || ready())
         return;
+      check();
     }
   }
 
-private:
   std::atomic<uint32_t> word{0};
   mutable std::atomic<uint32_t> sleepers{0};
 };
+
+/// Whether the calling process still has the thread: a thread may end without
+/// unwinding, and nobody is told. `id` is what gettid() gave it.
+inline bool threadLives(pid_t id) {
+  return syscall(SYS_tgkill, getpid(), id, 0) == 0 || errno != ESRCH;
+}
 
 } // namespace harmony::runtime
 

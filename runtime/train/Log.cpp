@@ -99,16 +99,20 @@ void Log::step(const StepRecord &r) {
     text.add(", \"peak_bytes\": [");
     for (size_t i = 0; i < r.peaks->size(); ++i)
       text.add("%s%lld", i ? ", " : "", static_cast<long long>((*r.peaks)[i]));
-    text.add("]}\n");
+    text.add("], \"host_peak_bytes\": %lld, \"host_planned_bytes\": %lld%s}\n",
+             static_cast<long long>(r.hostPeak),
+             static_cast<long long>(r.hostPlanned),
+             r.isVirtual ? ", \"virtual\": true" : "");
     writeLine(line.data(), text.length());
   }
   if (terminal)
     return drawBar(r);
   int64_t every = std::max<int64_t>(1, totalSteps / plainLines);
   if (r.step == 1 || r.step % every == 0 || r.step == totalSteps)
-    std::printf("step %lld/%lld  loss %.6g  lr %.4g  %.4g samples/s\n",
+    std::printf("step %lld/%lld  loss %.6g  lr %.4g  %.4g %ssamples/s\n",
                 static_cast<long long>(r.step),
-                static_cast<long long>(totalSteps), r.loss, r.rate, perSecond);
+                static_cast<long long>(totalSteps), r.loss, r.rate, perSecond,
+                r.isVirtual ? "virtual " : "");
 }
 
 void Log::drawBar(const StepRecord &r) {

@@ -25,6 +25,9 @@ struct StepRecord {
   int64_t samples = 0;
   const Traffic *traffic = nullptr;
   const std::vector<int64_t> *peaks = nullptr;
+  int64_t hostPeak = 0;    // bytes resident in the process, measured so far
+  int64_t hostPlanned = 0; // bytes declared, without the runtime itself
+  bool isVirtual = false;  // seconds are those of the virtual clock
 };
 
 struct EvaluationRecord {

@@ -80,7 +80,7 @@ void checkTogether(const Options &o, const CLI::App &app, const Blob &blob) {
   bool evaluates = o.evaluateEvery || o.evaluateOnly;
   if (o.synthetic && !o.data.empty())
     refuse("--synthetic and --data exclude each other");
-  if (o.version || o.printPlan)
+  if (o.version || o.printPlan || o.countWaits)
     return;
   if (training && !blob.has(HM_PROGRAM_STEP))
     refuse("this executable was compiled without training (--forward); use "
@@ -100,6 +100,13 @@ void checkTogether(const Options &o, const CLI::App &app, const Blob &blob) {
     refuse("--eval-only does not train: --steps, --epochs, --data, "
            "--dump-grads and "
            "--eval-every are not accepted with it");
+  if (o.adversarialSeed.has_value() + o.enforceLinks + o.virtualTime > 1)
+    refuse("--adversarial, --enforce-links and --virtual-time exclude each "
+           "other");
+  if ((o.enforceLinks || o.virtualTime) && blob.links().empty())
+    refuse(std::string(o.virtualTime ? "--virtual-time" : "--enforce-links") +
+           " needs links, the machine that this executable was compiled for "
+           "has none");
   if (!o.dumpGradients.empty() && o.steps == 0)
     refuse("--dump-grads needs a step, --steps is 0");
   if (o.steps > 0 && o.hyperparameters.schedule != RateSchedule::Constant &&
@@ -204,6 +211,19 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
       ->type_name("N")
       ->check(inRange(1u, maximalThreads))
       ->capture_default_str();
+  group
+      ->add_option("--adversarial", o.adversarialSeed,
+                   "run commands in an order drawn from SEED, any that waits "
+                   "allow; the result is the same")
+      ->type_name("SEED");
+  group->add_flag("--enforce-links", o.enforceLinks,
+                  "transfers take the time of the machine's links");
+  group->add_flag("--virtual-time", o.virtualTime,
+                  "step times and traces of the machine planned for");
+  group
+      ->add_option("--trace", o.trace,
+                   "the last steps, for Perfetto and chrome://tracing")
+      ->type_name("FILE.json");
   group->add_flag("--time-report", o.timeReport,
                   "seconds by kernel family, at the end");
   group->add_flag("--dry-run", o.dryRun, "check everything, train nothing");
@@ -218,6 +238,9 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
   group->add_flag("--poison", o.poison, "")->group("");
   group->add_flag("--paranoid", o.paranoid, "")->group("");
   group->add_flag("--count-allocations", o.countAllocations, "")->group("");
+  group->add_flag("--count-waits", o.countWaits, "")->group("");
+  group->add_option("--drop-wait", o.dropWait, "")->group("");
+  group->add_option("--early-release", o.earlyRelease, "")->group("");
 
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
@@ -259,6 +282,7 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
     o.metricLabels = metric.substr(comma + 1);
   }
   checkTogether(o, app, blob);
+  o.poison |= o.adversarialSeed.has_value() || o.earlyRelease.has_value();
   return true;
 }
 

@@ -12,6 +12,7 @@
 #include "runtime/train/Schedule.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,10 @@ struct Options {
   std::string outputs;
   std::string log;
   unsigned threads = 1;
+  std::optional<uint64_t> adversarialSeed; // implies poison
+  bool enforceLinks = false;
+  bool virtualTime = false;
+  std::string trace;
   bool timeReport = false;
   bool dryRun = false;
   bool version = false;
@@ -46,6 +51,9 @@ struct Options {
   bool poison = false;
   bool paranoid = false;
   bool countAllocations = false;
+  bool countWaits = false;
+  std::optional<int64_t> dropWait;
+  std::optional<int64_t> earlyRelease; // implies poison
 };
 
 /// Parses the arguments (without the program's name) for the optimizer of

@@ -8,14 +8,18 @@
 #include "runtime/train/Session.h"
 
 #include "runtime/drivers/host/HostDriver.h"
+#include "runtime/engine/VirtualClock.h"
 #include "runtime/train/Payload.h"
 #include "runtime/train/Safetensors.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <fstream>
+#include <unistd.h>
 
 namespace harmony::runtime {
 
@@ -152,6 +156,8 @@ void Session::prepare() {
   driverOptions.poison = options.poison;
   driverOptions.paranoid = options.paranoid;
   driverOptions.timing = options.timeReport;
+  driverOptions.links = linkTable(blob);
+  driverOptions.enforceLinks = options.enforceLinks;
   devices = createHostDriver(driverOptions);
   devices->setHostMemory(HM_SPACE_HOST, hostStore.data(), hostStore.size());
   devices->setHostMemory(HM_SPACE_SCALARS, scalarSpace.data(),
@@ -161,7 +167,16 @@ void Session::prepare() {
                          blob.header().constants.count);
   if (dumpSpace.size())
     devices->setHostMemory(HM_SPACE_DUMP, dumpSpace.data(), dumpSpace.size());
-  engine = std::make_unique<Engine>(blob, *devices, options.paranoid);
+  EngineOptions engineOptions;
+  engineOptions.singleThread = options.paranoid;
+  engineOptions.adversarialSeed = options.adversarialSeed;
+  engineOptions.virtualTime = options.virtualTime;
+  engineOptions.dropWait = options.dropWait;
+  engineOptions.earlyRelease = options.earlyRelease;
+  if (!options.trace.empty())
+    trace = std::make_unique<Trace>(blob, options.virtualTime);
+  engineOptions.trace = trace.get();
+  engine = std::make_unique<Engine>(blob, *devices, engineOptions);
 }
 
 void Session::run(HmProgramKind kind, bool dump) {
@@ -169,6 +184,7 @@ void Session::run(HmProgramKind kind, bool dump) {
   engine->run(kind, dump);
   Totals &totals = measured[kind];
   ++totals.executions;
+  totals.virtualSeconds = engine->virtualSeconds();
   totals.lastTraffic = devices->traffic();
   for (int i = 0; i < HM_TRAFFIC_COUNT; ++i)
     totals.traffic[i] += totals.lastTraffic[i];
@@ -179,6 +195,40 @@ void Session::run(HmProgramKind kind, bool dump) {
     totals.times.kernels[i] += times.kernels[i];
   totals.times.copies += times.copies;
   totals.times.waits += times.waits;
+}
+
+int64_t Session::plannedHostBytes() const {
+  int64_t bytes = hostStore.size() + dumpSpace.size() + scalarSpace.size();
+  for (const Mapping &batch : batches)
+    bytes += batch.size();
+  int64_t workers = 0, scratch = 0;
+  if (devices)
+    for (const std::vector<int64_t> &pool : devices->workerChunks())
+      workers += static_cast<int64_t>(pool.size());
+  for (const HmDevice &device : blob.devices()) {
+    bytes += std::max(device.peak, device.evaluatePeak);
+    scratch = std::max(scratch, device.libraryBytes);
+  }
+  return bytes + workers * scratch;
+}
+
+int64_t Session::measuredHostBytes() {
+  int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  if (file < 0)
+    return 0;
+  char text[4096];
+  ssize_t length = read(file, text, sizeof(text) - 1);
+  close(file);
+  if (length <= 0)
+    return 0;
+  text[length] = 0;
+  const char *line = std::strstr(text, "VmHWM:");
+  return line ? std::strtoll(line + 6, nullptr, 10) * 1024 : 0;
+}
+
+void Session::writeTrace() const {
+  if (trace)
+    trace->write(options.trace);
 }
 
 void Session::ensureLoaded() {

@@ -33,6 +33,7 @@ public:
     Traffic lastTraffic{};      // bytes, the last execution
     std::vector<int64_t> peaks; // highest end address in each arena
     Times times;
+    double virtualSeconds = 0; // the last execution, on the virtual clock
   };
 
   /// Maps host memory and sets the variables to their initial values: the
@@ -75,6 +76,18 @@ public:
   const Totals &totals(HmProgramKind kind) const { return measured[kind]; }
   const Driver &driver() const { return *devices; }
 
+  /// Bytes that the run declares beforehand: host store, batches, scalars,
+  /// gradients to dump, peaks of the arenas, scratch of the library. The
+  /// resident peak of the process stays within hostMemoryConstant of it, data
+  /// files apart.
+  int64_t plannedHostBytes() const;
+  static constexpr int64_t hostMemoryConstant = int64_t(128) << 20;
+  /// The most bytes that the process has had resident; 0 where the system does
+  /// not say. Allocates nothing.
+  static int64_t measuredHostBytes();
+  /// Where asked for.
+  void writeTrace() const;
+
   /// Compares what was measured with the plan; throws Internal naming both
   /// numbers.
   void checkAgainstPlan() const;
@@ -91,7 +104,8 @@ private:
   bool onDevices = false;
   Totals measured[HM_PROGRAM_COUNT];
   std::unique_ptr<Driver> devices;
-  std::unique_ptr<Engine> engine; // gone before the driver
+  std::unique_ptr<Trace> trace;
+  std::unique_ptr<Engine> engine; // gone before driver and trace
 };
 
 } // namespace harmony::runtime

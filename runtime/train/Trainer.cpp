@@ -8,6 +8,7 @@
 #include "runtime/train/Trainer.h"
 
 #include "runtime/drivers/host/LibraryScratch.h"
+#include "runtime/engine/NegativeControl.h"
 #include "runtime/train/Evaluator.h"
 #include "runtime/train/Loader.h"
 #include "runtime/train/Log.h"
@@ -61,8 +62,8 @@ public:
 
   int run() {
     planSteps();
-    for (const std::string *path :
-         {&options.save, &options.dumpGradients, &options.outputs})
+    for (const std::string *path : {&options.save, &options.dumpGradients,
+                                    &options.outputs, &options.trace})
       if (!path->empty())
         checkWritable(*path);
     if (!options.validation.empty())
@@ -84,6 +85,11 @@ public:
     if (!options.save.empty()) {
       session.saveWeights(options.save);
       log->note("weights saved to " + options.save);
+    }
+    if (totalSteps > 0 || evaluator) {
+      session.writeTrace();
+      if (!options.trace.empty())
+        log->note("trace of the last steps written to " + options.trace);
     }
     report();
     session.checkAgainstPlan();
@@ -157,6 +163,7 @@ private:
             std::to_string(totalSteps) + " steps of " + std::to_string(batch) +
             " samples";
     log->note(text);
+    describeMode();
     if (int64_t rest = data->samples() % batch)
       log->note(std::to_string(rest) + " of " +
                 std::to_string(data->samples()) +
@@ -169,6 +176,27 @@ private:
     }
   }
 
+  void describeMode() {
+    if (options.adversarialSeed)
+      log->note("adversarial order, seed " +
+                std::to_string(*options.adversarialSeed));
+    if (options.enforceLinks)
+      log->note("transfers take the time of the machine's links");
+    if (options.virtualTime) {
+      double planned = blob.header().programs[HM_PROGRAM_STEP].seconds;
+      log->note("times are virtual: those of the machine planned for" +
+                (planned > 0
+                     ? "; the plan says " + number(planned) + " s per step"
+                     : std::string()));
+    }
+    if (options.dropWait)
+      log->note("negative control: wait " + std::to_string(*options.dropWait) +
+                " is dropped");
+    if (options.earlyRelease)
+      log->note("negative control: release " +
+                std::to_string(*options.earlyRelease) + " comes too early");
+  }
+
   void train() {
     BatchFiller filler(blob, *data, HM_PROGRAM_STEP);
     Loader loader(filler, data->samples(),
@@ -177,6 +205,7 @@ private:
     if (options.countAllocations && !haveAllocationHooks())
       throw Error(ExitCode::Usage,
                   "--count-allocations: this build cannot count them");
+    const int64_t plannedHostBytes = session.plannedHostBytes();
     auto end = std::chrono::steady_clock::now();
     for (int64_t t = 1; t <= totalSteps && !caughtSignal; ++t) {
       session.ensureLoaded();
@@ -197,10 +226,17 @@ private:
       record.step = t;
       record.loss = loss();
       record.rate = rate;
-      record.seconds = std::chrono::duration<double>(now - end).count();
+      record.isVirtual = options.virtualTime;
+      record.seconds = options.virtualTime
+                           ? totals.virtualSeconds
+                           : std::chrono::duration<double>(now - end).count();
       record.samples = batch;
       record.traffic = &totals.lastTraffic;
       record.peaks = &totals.peaks;
+      if (!options.log.empty()) {
+        record.hostPeak = Session::measuredHostBytes();
+        record.hostPlanned = plannedHostBytes;
+      }
       end = now;
       log->step(record);
       if (dump)
@@ -305,7 +341,7 @@ private:
         continue;
       std::string text =
           i + 1 < pools.size()
-              ? "chunks of the workers of device " + std::to_string(i) + ":"
+              ? "chunks of the workers of pool " + std::to_string(i) + ":"
               : std::string("chunks of the host's workers:");
       for (int64_t count : pools[i])
         text += " " + std::to_string(count);
@@ -342,6 +378,10 @@ int runExecutable(const Payload &payload,
         blob.string(blob.header().model), blob.string(blob.header().compiler),
         blob.string(blob.header().fingerprint),
         blob.string(blob.header().numericsKey));
+    return 0;
+  }
+  if (options.countWaits) {
+    std::fputs(listControls(blob).c_str(), stdout);
     return 0;
   }
   if (options.printPlan) {

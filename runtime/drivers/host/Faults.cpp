@@ -7,70 +7,71 @@
 
 #include "runtime/drivers/host/Faults.h"
 
-#include "runtime/hal/Error.h"
+#include "runtime/hal/CurrentCommand.h"
 
-#include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
-#include <unistd.h>
+#include <initializer_list>
 
 namespace harmony::runtime {
 
-thread_local const char *FaultLabel::current = nullptr;
-
 namespace {
 
-// Only async-signal-safe calls from here on.
-void print(const char *text) {
-  ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
-  (void)ignored;
-}
+#ifdef HARMONY_SANITIZED
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
 
-void printHexadecimal(uintptr_t value) {
-  char text[2 * sizeof(value) + 3] = "0x";
-  for (unsigned i = 0; i < 2 * sizeof(value); ++i)
-    text[2 + i] =
-        "0123456789abcdef"[value >> (8 * sizeof(value) - 4 - 4 * i) & 15];
-  print(text);
+const char *describeSignal(int number) {
+  switch (number) {
+  case SIGFPE:
+    return "arithmetic fault at ";
+  case SIGILL:
+    return "illegal instruction at ";
+  default:
+    return "invalid memory access at ";
+  }
 }
 
 void reportFault(int number, siginfo_t *info, void *) {
-  // One report: workers that run the same kernel fault together.
-  static std::atomic_flag reporting = ATOMIC_FLAG_INIT;
-  while (reporting.test_and_set())
-    pause();
-  const char *what = number == SIGSEGV || number == SIGBUS
-                         ? "invalid memory access at "
-                     : number == SIGFPE ? "arithmetic fault at "
-                                        : "illegal instruction at ";
-  print("internal error: ");
-  print(what);
-  printHexadecimal(reinterpret_cast<uintptr_t>(info->si_addr));
-  print(FaultLabel::current ? " in '" : " outside of kernels");
-  if (FaultLabel::current) {
-    print(FaultLabel::current);
-    print("'");
-  }
-  print("\n");
-  _exit(static_cast<int>(ExitCode::Internal));
+  if (number == SIGABRT)
+    endProcess("abort", currentCommand);
+  char what[64];
+  std::strcpy(what, describeSignal(number));
+  auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+  char *at = what + std::strlen(what);
+  *at++ = '0';
+  *at++ = 'x';
+  for (int shift = 8 * sizeof(address) - 4; shift >= 0; shift -= 4)
+    *at++ = "0123456789abcdef"[address >> shift & 15];
+  *at = 0;
+  endProcess(what, currentCommand);
 }
 
 } // namespace
 
 void installFaultHandlers() {
-#ifdef HARMONY_SANITIZED
-  constexpr bool sanitized = true;
-#else
-  constexpr bool sanitized = false;
-#endif
   if (sanitized)
     return;
+  useFaultStack();
   struct sigaction action = {};
   action.sa_sigaction = reportFault;
-  action.sa_flags = SA_SIGINFO;
-  for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL})
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
     sigaction(number, &action, nullptr);
+}
+
+void useFaultStack() {
+  if (sanitized)
+    return;
+  static constexpr size_t stackBytes = 32 << 10;
+  thread_local char memory[stackBytes];
+  stack_t stack = {};
+  stack.ss_sp = memory;
+  stack.ss_size = stackBytes;
+  sigaltstack(&stack, nullptr);
 }
 
 } // namespace harmony::runtime

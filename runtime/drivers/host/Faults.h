@@ -10,26 +10,15 @@
 
 namespace harmony::runtime {
 
-/// Installs handlers for SIGSEGV, SIGBUS, SIGFPE and SIGILL that print which
-/// command the thread was running and end the process with ExitCode::Internal:
-/// generated code has no way to unwind. Idempotent; does nothing in sanitizer
-/// builds, whose reports say more.
+/// Installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT that end
+/// the process and name the command that the thread was running: generated code
+/// has no way to unwind. Idempotent; does nothing in sanitizer builds, whose
+/// reports say more.
 void installFaultHandlers();
 
-/// Names the command that this thread runs, for as long as the object lives.
-class FaultLabel {
-public:
-  /// `label` outlives the object.
-  explicit FaultLabel(const char *label) : outer(current) { current = label; }
-  ~FaultLabel() { current = outer; }
-  FaultLabel(const FaultLabel &) = delete;
-  FaultLabel &operator=(const FaultLabel &) = delete;
-
-  static thread_local const char *current;
-
-private:
-  const char *outer;
-};
+/// Gives the calling thread a stack for these handlers, so that an overflow of
+/// its own is reported as well.
+void useFaultStack();
 
 } // namespace harmony::runtime
 

@@ -10,8 +10,10 @@
 #include "runtime/drivers/host/Faults.h"
 #include "runtime/drivers/host/Gemm.h"
 #include "runtime/drivers/host/LibraryScratch.h"
+#include "runtime/drivers/host/LinkGate.h"
 #include "runtime/drivers/host/Mapping.h"
 #include "runtime/drivers/host/WorkerPool.h"
+#include "runtime/hal/CurrentCommand.h"
 
 #include <algorithm>
 #include <chrono>
@@ -74,8 +76,12 @@ private:
   DriverOptions options;
   std::vector<Mapping> arenas;
   std::array<HostMemory, HM_SPACE_DUMP + 1> host;
-  // One pool for each device, and the host's, made when a host queue is.
+  // With fewer threads than devices, several devices have one pool and their
+  // launches take turns, so that no more threads compute than were asked for:
+  // device d has pool d mod their number.
   std::vector<std::unique_ptr<WorkerPool>> pools;
+  std::unique_ptr<WorkerPool> hostPool; // made when a host queue is
+  std::unique_ptr<LinkGate> gate;       // where links are enforced
   int64_t scratchBytes = 0;
   std::atomic<bool> aborted{false};
   std::vector<HostQueue *> queues;
@@ -152,11 +158,13 @@ HostDriver::HostDriver(const DriverOptions &given) : options(given) {
   }
   if (options.kernels.gemmCount)
     prepareGemms();
-  size_t share =
-      std::max<size_t>(1, options.threads / std::max<size_t>(1, arenas.size()));
-  for (size_t i = 0; i < arenas.size(); ++i)
-    pools.push_back(std::make_unique<WorkerPool>(share, options.chunk));
-  pools.push_back(nullptr);
+  size_t threads = std::max(1u, options.threads);
+  size_t count = std::min(threads, arenas.size());
+  for (size_t i = 0; i < count; ++i)
+    pools.push_back(std::make_unique<WorkerPool>(
+        threads / count + (i < threads % count), options.chunk));
+  if (options.enforceLinks)
+    gate = std::make_unique<LinkGate>(options.links);
 }
 
 void HostDriver::prepareGemms() {
@@ -178,11 +186,10 @@ void HostDriver::setHostMemory(HmSpace space, void *base, int64_t bytes) {
 
 WorkerPool &HostDriver::poolOf(HmQueueKind kind, unsigned device) {
   if (kind != HM_QUEUE_HOST)
-    return *pools[device];
-  std::unique_ptr<WorkerPool> &pool = pools.back();
-  if (!pool)
-    pool = std::make_unique<WorkerPool>(options.threads, options.chunk);
-  return *pool;
+    return *pools[device % pools.size()];
+  if (!hostPool)
+    hostPool = std::make_unique<WorkerPool>(options.threads, options.chunk);
+  return *hostPool;
 }
 
 std::unique_ptr<Queue> HostDriver::createQueue(HmQueueKind kind,
@@ -270,7 +277,8 @@ void HostDriver::resetEvidence() {
 std::vector<std::vector<int64_t>> HostDriver::workerChunks() const {
   std::vector<std::vector<int64_t>> counts;
   for (const std::unique_ptr<WorkerPool> &pool : pools)
-    counts.push_back(pool ? pool->pieceCounts() : std::vector<int64_t>());
+    counts.push_back(pool->pieceCounts());
+  counts.push_back(hostPool ? hostPool->pieceCounts() : std::vector<int64_t>());
   return counts;
 }
 
@@ -286,6 +294,7 @@ HostQueue::~HostQueue() {
 }
 
 void HostQueue::attachThread() {
+  useFaultStack();
   if (!driver.options.kernels.gemmCount ||
       (kind != HM_QUEUE_COMPUTE && kind != HM_QUEUE_HOST))
     return;
@@ -305,7 +314,13 @@ void HostQueue::copy(const Range &to, const Range &from, HmTraffic traffic) {
   char *target = touch(to);
   auto start = driver.options.timing ? std::chrono::steady_clock::now()
                                      : std::chrono::steady_clock::time_point();
-  std::memmove(target, source, to.bytes);
+  {
+    LinkGate::Passage passage(to.space == HM_SPACE_DUMP ? nullptr
+                                                        : driver.gate.get(),
+                              endpointOf(from.space, from.device),
+                              endpointOf(to.space, to.device), to.bytes);
+    std::memmove(target, source, to.bytes);
+  }
   if (to.space != HM_SPACE_DUMP && from.space != HM_SPACE_DUMP)
     evidence.traffic[traffic] += to.bytes;
   if (driver.options.timing)
@@ -330,7 +345,7 @@ void HostQueue::fill(const Range &to, uint8_t value) {
   int64_t blocks = (to.bytes + fillBlock - 1) / fillBlock;
   // Other queues leave the workers to the kernels.
   if (blocks > 1 && (kind == HM_QUEUE_COMPUTE || kind == HM_QUEUE_HOST))
-    pool.run(task, &fill, &address, blocks, 1, "fill");
+    pool.run(task, &fill, &address, blocks, 1);
   else if (blocks > 0)
     task(&fill, &address, 0, blocks);
   if (driver.options.timing)
@@ -339,6 +354,11 @@ void HostQueue::fill(const Range &to, uint8_t value) {
 
 void HostQueue::launch(unsigned index, const Range *operands, size_t count,
                        int64_t extent, int64_t grain, const char *label) {
+  CurrentCommand command;
+  if (currentCommand)
+    command = *currentCommand;
+  command.label = label;
+  CommandScope scope(&command);
   const KernelTable &table = driver.options.kernels;
   if (index >= table.kernelCount || count > maximalOperands)
     throw Error(ExitCode::Internal,
@@ -366,7 +386,7 @@ void HostQueue::launch(unsigned index, const Range *operands, size_t count,
     driver.protectHost(PROT_NONE);
   try {
     pool.run(isGemm ? runProduct : runGenerated, context, buffers, extent,
-             grain, label);
+             grain);
   } catch (...) {
     if (shieldHost)
       driver.protectHost(PROT_READ | PROT_WRITE);

@@ -10,6 +10,8 @@
 #include "runtime/drivers/host/Faults.h"
 
 #include <algorithm>
+#include <cxxabi.h>
+#include <unistd.h>
 #include <utility>
 
 namespace harmony::runtime {
@@ -21,6 +23,7 @@ static constexpr int64_t piecesPerWorker = 16;
 
 WorkerPool::WorkerPool(unsigned workers, int64_t chunk)
     : workers(std::max(1u, workers)), fixedChunk(chunk),
+      threadIds(new std::atomic<pid_t>[std::max(1u, workers)] {}),
       counts(new Counter[std::max(1u, workers)]) {
   for (unsigned i = 1; i < this->workers; ++i)
     threads.emplace_back([this, i] { help(i); });
@@ -34,6 +37,8 @@ WorkerPool::~WorkerPool() {
 }
 
 void WorkerPool::help(unsigned worker) {
+  threadIds[worker].store(gettid());
+  useFaultStack();
   for (;;) {
     work.await([this] {
       return remaining.load(std::memory_order_acquire) > 0 || stopping.load();
@@ -78,9 +83,11 @@ void WorkerPool::runPiece(int64_t left, unsigned worker) {
   int64_t begin = (pieces - left) * pieceSize;
   int64_t end = std::min(extent, begin + pieceSize);
   if (!failed.load(std::memory_order_relaxed)) {
-    FaultLabel inFault(label);
+    CommandScope scope(command);
     try {
       task(context, buffers, begin, end);
+    } catch (abi::__forced_unwind &) {
+      endProcess("a thread was ended", command);
     } catch (...) {
       std::lock_guard<std::mutex> lock(failureMutex);
       if (!failure)
@@ -111,8 +118,9 @@ void WorkerPool::execute() {
     remaining.store(pieces, std::memory_order_release);
     work.notify();
     workUntilEmpty(0);
-    done.await(
-        [this] { return finished.load(std::memory_order_acquire) == pieces; });
+    done.awaitChecking(
+        [this] { return finished.load(std::memory_order_acquire) == pieces; },
+        [this] { requireThreads(); });
   }
   if (failed.load()) {
     std::exception_ptr first = std::exchange(failure, nullptr);
@@ -121,16 +129,22 @@ void WorkerPool::execute() {
   }
 }
 
+void WorkerPool::requireThreads() const {
+  for (unsigned i = 1; i < workers; ++i)
+    if (pid_t id = threadIds[i].load(); id && !threadLives(id))
+      endProcess("a worker thread has ended", command);
+}
+
 void WorkerPool::run(RangeTask newTask, const void *newContext,
-                     void *const *newBuffers, int64_t newExtent, int64_t grain,
-                     const char *newLabel) {
+                     void *const *newBuffers, int64_t newExtent,
+                     int64_t grain) {
   if (newExtent <= 0)
     return;
   std::lock_guard<std::mutex> lock(turn);
   task = newTask;
   context = newContext;
   buffers = newBuffers;
-  label = newLabel;
+  command = currentCommand;
   extent = newExtent;
   pieceSize = fixedChunk > 0
                   ? fixedChunk
@@ -161,7 +175,7 @@ void WorkerPool::runOnEach(RangeTask newTask, const void *newContext) {
   task = body;
   context = &rendezvous;
   buffers = nullptr;
-  label = "start of a worker";
+  command = nullptr;
   extent = workers;
   pieceSize = 1;
   pieces = workers;

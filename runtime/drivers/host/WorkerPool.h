@@ -8,6 +8,7 @@
 #ifndef RUNTIME_DRIVERS_HOST_WORKERPOOL_H
 #define RUNTIME_DRIVERS_HOST_WORKERPOOL_H
 
+#include "runtime/hal/CurrentCommand.h"
 #include "runtime/hal/Futex.h"
 
 #include <atomic>
@@ -39,9 +40,10 @@ public:
   /// Runs the task over [0, extent) in pieces of at least `grain` and returns
   /// when all are done. Callers from several threads take turns. The first
   /// exception of a task is thrown here; pieces not yet begun by then are
-  /// skipped.
+  /// skipped. A thread that ends within a task ends the process; the message
+  /// names the caller's current command.
   void run(RangeTask task, const void *context, void *const *buffers,
-           int64_t extent, int64_t grain, const char *label);
+           int64_t extent, int64_t grain);
 
   /// Runs the task once on every worker, range [i, i + 1) on one of them.
   void runOnEach(RangeTask task, const void *context);
@@ -62,11 +64,13 @@ private:
   void workUntilEmpty(unsigned worker);
   void execute();
   bool mustLetOthersStart(unsigned worker) const;
+  void requireThreads() const;
 
   const unsigned workers;
   const int64_t fixedChunk;
   std::mutex turn;
   std::vector<std::thread> threads;
+  std::unique_ptr<std::atomic<pid_t>[]> threadIds; // 0: not started yet
   std::unique_ptr<Counter[]> counts;
 
   // The launch in progress. Written before `remaining` becomes positive; read
@@ -75,7 +79,7 @@ private:
   RangeTask task = nullptr;
   const void *context = nullptr;
   void *const *buffers = nullptr;
-  const char *label = "";
+  const CurrentCommand *command = nullptr;
   int64_t extent = 0;
   int64_t pieceSize = 1;
   int64_t pieces = 0;

@@ -174,8 +174,9 @@ QueueBuilder &QueueBuilder::end() {
   return *this;
 }
 QueueBuilder &QueueBuilder::wait(uint32_t other, int64_t a, int64_t b,
-                                 uint32_t divide) {
+                                 uint32_t divide, uint32_t first) {
   HmCommand &c = add(HM_OP_WAIT, {});
+  c.first = first;
   c.kernel = other;
   c.a = a;
   c.b = b;

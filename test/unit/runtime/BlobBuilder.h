@@ -58,7 +58,7 @@ public:
     QueueBuilder &loop(int64_t iterations);
     QueueBuilder &end();
     QueueBuilder &wait(uint32_t queue, int64_t a, int64_t b = 0,
-                       uint32_t divide = 0);
+                       uint32_t divide = 0, uint32_t first = 0);
     QueueBuilder &copy(HmRef to, HmRef from,
                        HmTraffic traffic = HM_TRAFFIC_SWAP_IN);
     QueueBuilder &fill(HmRef to, int64_t value);

@@ -46,7 +46,9 @@ struct Machine {
     driver = createHostDriver(options);
     host = std::make_unique<Mapping>(blob->header().hostBytes, "host");
     driver->setHostMemory(HM_SPACE_HOST, host->data(), host->size());
-    engine = std::make_unique<Engine>(*blob, *driver, singleThread);
+    EngineOptions engineOptions;
+    engineOptions.singleThread = singleThread;
+    engine = std::make_unique<Engine>(*blob, *driver, engineOptions);
   }
   float *floats(int64_t offset) {
     return reinterpret_cast<float *>(host->data() + offset);
@@ -187,7 +189,8 @@ TEST(Engine, AFailingQueueStopsTheOthersAndIsNamed) {
     } catch (const Error &error) {
       EXPECT_STREQ(
           error.what(),
-          "queue 'd0.compute' command 1 (launch 'command1'), iteration 0: "
+          "device 0, queue 'd0.compute' command 1 (launch 'command1'), "
+          "iteration 0: "
           "kernel failed");
     }
     EXPECT_THROW(m.engine->run(HM_PROGRAM_STEP), Error);

@@ -240,7 +240,7 @@ TEST(WorkerPool, ManySmallLaunches) {
           for (int64_t i = begin; i < end; ++i)
             ++static_cast<int *>(b[0])[i];
         },
-        nullptr, buffers, 1 + round % 64, 1, "count");
+        nullptr, buffers, 1 + round % 64, 1);
   for (int i = 0; i < 64; ++i)
     EXPECT_EQ(counts[i], 20000 / 64 * (64 - i) + std::max(0, 20000 % 64 - i));
 }

@@ -1,0 +1,79 @@
+//===- LinkGate.cpp - Copies as slow as links -----------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/drivers/host/LinkGate.h"
+
+#include <algorithm>
+
+namespace harmony::runtime {
+
+/// More than there are queues; so that nothing is allocated while training.
+static constexpr size_t expectedPassages = 1024;
+
+LinkGate::LinkGate(const LinkTable &links) : shares(links) {
+  passages.reserve(expectedPassages);
+}
+
+bool LinkGate::advance() {
+  Clock::time_point then = Clock::now();
+  double left = std::chrono::duration<double>(then - now).count();
+  now = then;
+  bool ended = false;
+  while (!passages.empty()) {
+    Passage *next = nullptr;
+    double soonest = left;
+    for (Passage *p : passages)
+      if (double time = p->progress.timeLeft(shares.rate(p->link));
+          time <= soonest) {
+        soonest = time;
+        next = p;
+      }
+    for (Passage *p : passages)
+      if (p != next)
+        p->progress.advance(soonest, shares.rate(p->link));
+    if (!next)
+      break;
+    left -= soonest;
+    next->over = ended = true;
+    shares.leave(next->link);
+    passages.erase(std::find(passages.begin(), passages.end(), next));
+  }
+  return ended;
+}
+
+LinkGate::Passage::Passage(LinkGate *given, int from, int to, int64_t bytes) {
+  if (!given || from == to)
+    return;
+  std::lock_guard<std::mutex> lock(given->mutex);
+  link = given->shares.find(from, to);
+  if (link == LinkShares::none)
+    return;
+  gate = given;
+  gate->advance();
+  progress = {gate->shares.latency(link), static_cast<double>(bytes)};
+  gate->shares.enter(link);
+  gate->passages.push_back(this);
+  gate->changed.notify_all(); // ends of others have moved
+}
+
+LinkGate::Passage::~Passage() {
+  if (!gate)
+    return;
+  std::unique_lock<std::mutex> lock(gate->mutex);
+  for (;;) {
+    if (gate->advance())
+      gate->changed.notify_all();
+    if (over)
+      return;
+    std::chrono::duration<double> left(
+        progress.timeLeft(gate->shares.rate(link)));
+    gate->changed.wait_until(
+        lock, gate->now + std::chrono::ceil<Clock::duration>(left));
+  }
+}
+
+} // namespace harmony::runtime

@@ -1,0 +1,177 @@
+//===- NegativeControl.cpp - Step programs made wrong on purpose ----------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/engine/NegativeControl.h"
+
+#include "runtime/engine/Cursor.h"
+
+#include <algorithm>
+
+namespace harmony::runtime {
+
+std::vector<CommandPlace> findCommands(const Blob &blob, HmOpcode opcode) {
+  std::vector<CommandPlace> places;
+  Span<HmQueue> queues = blob.queues(HM_PROGRAM_STEP);
+  for (size_t q = 0; q < queues.size(); ++q) {
+    Span<HmCommand> commands = blob.commands(queues[q]);
+    for (size_t i = 0; i < commands.size(); ++i)
+      if (commands[i].op == opcode)
+        places.push_back({q, i});
+  }
+  return places;
+}
+
+namespace {
+
+/// Replays executions and keeps, for every queue, what it knows to be over:
+/// known[q][r] is a value that the timeline of r has certainly reached.
+class Knowledge {
+public:
+  explicit Knowledge(const Blob &blob)
+      : blob(blob), queues(blob.queues(HM_PROGRAM_STEP)),
+        known(queues.size(), std::vector<int64_t>(queues.size())),
+        atSignal(queues.size()) {}
+
+  /// Marks in needed[queue][command] the waits that add knowledge.
+  void replay(int64_t step, std::vector<std::vector<bool>> &needed) {
+    std::vector<Cursor> cursors;
+    for (const HmQueue &queue : queues)
+      cursors.emplace_back(blob.commands(queue));
+    // The engine starts an execution when the one before is over.
+    for (size_t q = 0; q < queues.size(); ++q)
+      for (size_t r = 0; r < queues.size(); ++r)
+        known[q][r] = step * queues[r].period;
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t q = 0; q < queues.size(); ++q)
+        for (; !cursors[q].atEnd(); cursors[q].next(), moved = true)
+          if (!pass(q, cursors[q], step, needed))
+            break;
+    }
+  }
+
+private:
+  bool pass(size_t q, const Cursor &cursor, int64_t step,
+            std::vector<std::vector<bool>> &needed) {
+    const HmCommand &c = cursor.command();
+    if (c.op == HM_OP_WAIT) {
+      size_t r = c.kernel;
+      int64_t value =
+          awaitedValue(c, queues[r].period, step, cursor.iteration());
+      if (value > known[r][r])
+        return false;
+      if (value > known[q][r]) {
+        needed[q][cursor.index()] = true;
+        const std::vector<int64_t> &then = atSignal[r][value - 1];
+        for (size_t i = 0; i < queues.size(); ++i)
+          known[q][i] = std::max(known[q][i], then[i]);
+      }
+    }
+    if (c.signal) {
+      ++known[q][q];
+      atSignal[q].push_back(known[q]);
+    }
+    return true;
+  }
+
+  const Blob &blob;
+  Span<HmQueue> queues;
+  std::vector<std::vector<int64_t>> known;
+  std::vector<std::vector<std::vector<int64_t>>> atSignal; // [queue][value - 1]
+};
+
+bool overlap(const HmRef &a, int64_t atA, const HmRef &b, int64_t atB) {
+  int64_t first = offsetOf(a, atA), second = offsetOf(b, atB);
+  return a.space == b.space && a.device == b.device &&
+         first < second + b.bytes && second < first + a.bytes;
+}
+
+bool isRead(const HmCommand &c, uint32_t operand, const HmRef &ref) {
+  constexpr uint16_t readAccess = 1;
+  if (c.op == HM_OP_COPY)
+    return operand == 1;
+  return c.op == HM_OP_LAUNCH && (ref.access & readAccess);
+}
+
+} // namespace
+
+std::vector<bool> findRedundantWaits(const Blob &blob) {
+  std::vector<std::vector<bool>> needed;
+  for (const HmQueue &queue : blob.queues(HM_PROGRAM_STEP))
+    needed.emplace_back(blob.commands(queue).size());
+  Knowledge knowledge(blob);
+  for (int64_t step = 0; step < 2; ++step)
+    knowledge.replay(step, needed);
+  std::vector<bool> redundant;
+  for (const CommandPlace &wait : findCommands(blob, HM_OP_WAIT))
+    redundant.push_back(!needed[wait.queue][wait.command]);
+  return redundant;
+}
+
+std::optional<EarlyRelease> findLastReader(const Blob &blob,
+                                           const CommandPlace &release) {
+  Span<HmCommand> commands =
+      blob.commands(blob.queues(HM_PROGRAM_STEP)[release.queue]);
+  const HmRef &released = blob.refs()[commands[release.command].first];
+  // Trips of the loop that a command before the release stands in; 0: in the
+  // release's own, or in none.
+  int64_t trips = 0;
+  for (size_t i = release.command; i-- > 0;) {
+    const HmCommand &c = commands[i];
+    if (c.op == HM_OP_LOOP) {
+      trips = 0;
+    } else if (c.op == HM_OP_END) {
+      size_t loop = i;
+      while (commands[loop].op != HM_OP_LOOP)
+        --loop;
+      trips = commands[loop].a;
+      if (!trips)
+        i = loop;
+    } else if (c.op == HM_OP_COPY || c.op == HM_OP_LAUNCH) {
+      const HmRef *refs = blob.refs().data() + c.first;
+      bool dumps = std::any_of(refs, refs + c.count, [](const HmRef &ref) {
+        return ref.space == HM_SPACE_DUMP;
+      });
+      for (uint32_t r = 0; r < c.count && !dumps; ++r)
+        if (isRead(c, r, refs[r]) &&
+            overlap(refs[r], std::max<int64_t>(0, trips - 1), released, 0))
+          return EarlyRelease{i, release.command};
+    }
+  }
+  return std::nullopt;
+}
+
+std::string listControls(const Blob &blob) {
+  std::string text;
+  Span<HmQueue> queues = blob.queues(HM_PROGRAM_STEP);
+  auto describe = [&](const CommandPlace &place) {
+    return std::string("queue '") + blob.string(queues[place.queue].name) +
+           "' command " + std::to_string(place.command);
+  };
+  std::vector<CommandPlace> waits = findCommands(blob, HM_OP_WAIT),
+                            releases = findCommands(blob, HM_OP_RELEASE);
+  std::vector<bool> redundant = findRedundantWaits(blob);
+  text += "waits " + std::to_string(waits.size()) + "\n";
+  for (size_t i = 0; i < waits.size(); ++i) {
+    const HmCommand &c =
+        blob.commands(queues[waits[i].queue])[waits[i].command];
+    text += "wait " + std::to_string(i) + ": " + describe(waits[i]) + " for '" +
+            blob.string(queues[c.kernel].name) + "'" +
+            (redundant[i] ? " redundant" : "") + "\n";
+  }
+  text += "releases " + std::to_string(releases.size()) + "\n";
+  for (size_t i = 0; i < releases.size(); ++i) {
+    std::optional<EarlyRelease> reader = findLastReader(blob, releases[i]);
+    text += "release " + std::to_string(i) + ": " + describe(releases[i]) +
+            (reader ? " read by command " + std::to_string(reader->reader)
+                    : " unread") +
+            "\n";
+  }
+  return text;
+}
+
+} // namespace harmony::runtime

@@ -1,0 +1,52 @@
+//===- NegativeControl.h - Step programs made wrong on purpose --*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// For tests alone: with a wait dropped, or a range poisoned before its last
+// reader, a run must show wrong bits or poison, or else its checks prove
+// nothing. Waits and releases are numbered over the step program, queue by
+// queue in command order.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef RUNTIME_ENGINE_NEGATIVECONTROL_H
+#define RUNTIME_ENGINE_NEGATIVECONTROL_H
+
+#include "runtime/engine/Blob.h"
+#include "runtime/engine/QueueRunner.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace harmony::runtime {
+
+struct CommandPlace {
+  size_t queue = 0, command = 0;
+};
+
+/// Every command of the step program with this opcode.
+std::vector<CommandPlace> findCommands(const Blob &blob, HmOpcode opcode);
+
+/// Which of the waits order nothing: without the wait, other waits and the
+/// order of queues still imply, in every iteration of the first two executions,
+/// all that it waits for. As the engine executes, one execution after the
+/// other.
+std::vector<bool> findRedundantWaits(const Blob &blob);
+
+/// The last command before a release on its queue that reads bytes which are
+/// released; none where no command of the queue does.
+std::optional<EarlyRelease> findLastReader(const Blob &blob,
+                                           const CommandPlace &release);
+
+/// One line for each wait and each release, with their numbers and whether
+/// dropping or moving it changes anything.
+std::string listControls(const Blob &blob);
+
+} // namespace harmony::runtime
+
+#endif // RUNTIME_ENGINE_NEGATIVECONTROL_H
