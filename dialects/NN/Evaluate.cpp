@@ -8,6 +8,7 @@
 #include "dialects/NN/Evaluate.h"
 #include "dialects/NN/Decompose.h"
 #include "dialects/NN/EvaluateElementwise.h"
+#include "dialects/NN/Window.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -124,6 +125,7 @@ private:
   LogicalResult evaluateOp(Operation *op);
   LogicalResult evaluateElementwise(Operation *op);
   LogicalResult evaluateComposite(Operation *op);
+  LogicalResult evaluateWindowOp(Operation *op);
   LogicalResult evaluateCall(func::CallOp op);
   LogicalResult evaluateGet(GetOp op);
   LogicalResult evaluateLoss(LossOp op);
@@ -398,6 +400,19 @@ LogicalResult Evaluator::evaluateIota(IotaOp op) {
   return set(op.getResult(), std::move(result));
 }
 
+LogicalResult Evaluator::evaluateWindowOp(Operation *op) {
+  SmallVector<const HostTensor *> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(&get(operand));
+  SmallVector<HostTensor> results;
+  for (Value result : op->getResults())
+    results.push_back(HostTensor(staticType(result)));
+  evaluateWindow(op, operands, results);
+  for (auto [value, tensor] : llvm::zip(op->getResults(), results))
+    (void)set(value, std::move(tensor));
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Structure
 //===----------------------------------------------------------------------===//
@@ -475,6 +490,8 @@ LogicalResult Evaluator::evaluateLoss(LossOp op) {
 LogicalResult Evaluator::evaluateOp(Operation *op) {
   if (isComposite(op))
     return evaluateComposite(op);
+  if (isWindowOp(op))
+    return evaluateWindowOp(op);
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](arith::ConstantOp constant) -> LogicalResult {
         auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());

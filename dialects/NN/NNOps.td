@@ -238,6 +238,71 @@ def NN_IotaOp : NN_PureOp<"iota"> {
   let assemblyFormat = "$axis attr-dict `:` type($result)";
 }
 
+// Windows: what convolution and pooling are made of. The axes [axis, axis + d), d the
+// length of `kernel`, hold positions of an image of extents n. Window o, one of out, has at
+// offset k < kernel the position o * strides + k * dilations - low along each of them;
+// positions outside of [0, n) are padding. How much padding comes behind follows from
+// the extents. None of these axes carries the batch.
+defvar NN_WindowAttributes = (ins I64Attr:$axis, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
+                                  DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$low);
+defvar NN_WindowFormat = [{
+  `axis` $axis `kernel` $kernel `strides` $strides `dilations` $dilations `low` $low attr-dict
+}];
+
+def NN_WindowOp : NN_PureOp<"window"> {
+  let summary = "the windows of an image, 0 where they reach into the padding";
+  let description = [{
+    [A.., n.., Q..] becomes [A.., out.., kernel.., Q..] (im2col): with the channels last, a
+    convolution is this and one product whose rows are windows. The adjoint of fold, and it of window.
+  }];
+  let arguments = !con((ins AnyRankedTensor:$operand), NN_WindowAttributes);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = !strconcat("$operand", NN_WindowFormat, "`:` type($operand) `->` type($result)");
+}
+
+def NN_FoldOp : NN_PureOp<"fold"> {
+  let summary = "adds up windows where they overlap: the adjoint of window";
+  let description = [{
+    [A.., out.., kernel.., Q..] becomes [A.., n.., Q..]. Each element of the result adds the windows that
+    cover it in row-major order of the offsets; what lies in the padding is dropped.
+  }];
+  let arguments = !con((ins AnyRankedTensor:$operand), NN_WindowAttributes);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = !strconcat("$operand", NN_WindowFormat, "`:` type($operand) `->` type($result)");
+}
+
+def NN_MaxPoolOp : NN_PureOp<"max_pool"> {
+  let summary = "the maximum of each window, and where in the window it is";
+  let description = [{
+    [A.., n.., Q..] becomes [A.., out.., Q..]. `position` is the row-major index of the offset of the first
+    maximum, as in PyTorch: of equal elements the first, NaN above all and of NaNs the last. Padding is below
+    everything; a window of nothing else is minus infinity.
+  }];
+  let arguments = !con((ins AnyRankedTensor:$operand), NN_WindowAttributes);
+  let results = (outs AnyRankedTensor:$result, AnyRankedTensor:$position);
+  let assemblyFormat = !strconcat("$operand", NN_WindowFormat, "`:` type($operand) `->` type($result) `,` type($position)");
+}
+
+def NN_SumPoolOp : NN_PureOp<"sum_pool"> {
+  let summary = "the sum of each window, in row-major order of the offsets";
+  let description = [{[A.., n.., Q..] becomes [A.., out.., Q..]. The adjoint of unpool without positions, and it of sum_pool.}];
+  let arguments = !con((ins AnyRankedTensor:$operand), NN_WindowAttributes);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = !strconcat("$operand", NN_WindowFormat, "`:` type($operand) `->` type($result)");
+}
+
+def NN_UnpoolOp : NN_PureOp<"unpool"> {
+  let summary = "adds the value of each window to its elements, or to the one at `position`";
+  let description = [{
+    [A.., out.., Q..] becomes [A.., n.., Q..], the sums in row-major order of the offsets. With positions it is the
+    adjoint of max_pool.
+  }];
+  let arguments = !con((ins AnyRankedTensor:$operand, Optional<AnyRankedTensor>:$position), NN_WindowAttributes);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = !strconcat("$operand (`at` $position^)?", NN_WindowFormat,
+                                  "`:` type($operand) (`,` type($position)^)? `->` type($result)");
+}
+
 // Composites: ops that deserve a backward of their own. Each means what
 // `decompose` (Decompose.h) says in the ops above; they stay whole until code
 // generation.

@@ -19,6 +19,7 @@ void registerAutodiffModels(mlir::DialectRegistry &registry);
 namespace autodiff {
 
 void attachNNAdjoints(mlir::MLIRContext &context);
+void attachWindowAdjoints(mlir::MLIRContext &context);
 
 /// An external model whose adjoint is a function of the op.
 template <typename OpTy, void (*Rule)(OpTy, nn::AdjointContext &)>

@@ -353,5 +353,6 @@ void harmony::registerAutodiffModels(DialectRegistry &registry) {
   });
   registry.addExtension(+[](MLIRContext *context, nn::NNDialect *) {
     attachNNAdjoints(*context);
+    attachWindowAdjoints(*context);
   });
 }

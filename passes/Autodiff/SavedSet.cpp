@@ -21,7 +21,8 @@ using namespace harmony::autodiff;
 using namespace harmony::nn;
 
 static bool isView(Operation *op) {
-  return isa<BroadcastOp, ReshapeOp, TransposeOp, SliceOp, PadOp, ConcatOp>(op);
+  return isa<BroadcastOp, ReshapeOp, TransposeOp, SliceOp, PadOp, ConcatOp,
+             WindowOp>(op);
 }
 
 bool harmony::autodiff::isRecomputable(Value value) {
@@ -30,8 +31,8 @@ bool harmony::autodiff::isRecomputable(Value value) {
     return false;
   if (isa<LayerNormOp>(op))
     return value == cast<LayerNormOp>(op).getResult();
-  if (isView(op) ||
-      isa<IotaOp, GetOp, SoftmaxOp, GeluOp, arith::ConstantOp>(op))
+  if (isView(op) || isa<IotaOp, GetOp, SoftmaxOp, GeluOp, MaxPoolOp, SumPoolOp,
+                        arith::ConstantOp>(op))
     return true;
   return isa_and_nonnull<arith::ArithDialect, math::MathDialect>(
              op->getDialect()) &&

@@ -16,8 +16,8 @@ namespace harmony::autodiff {
 
 /// Whether the backward may compute this value again from the operands that
 /// getRecomputeOperands() names, with the same bits and no sum over many
-/// elements: elementwise and shape ops, softmax, and a layer_norm's result
-/// given its statistics.
+/// elements: elementwise and shape ops, windows, pools, softmax, and a
+/// layer_norm's result given its statistics.
 bool isRecomputable(mlir::Value value);
 
 /// The values that recomputing `value` reads.

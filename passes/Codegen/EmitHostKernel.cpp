@@ -6,8 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Codegen/Kernel.h"
+
+#include "dialects/NN/Window.h"
 #include "passes/Codegen/RowEmitter.h"
 #include "passes/Codegen/ScatterAdd.h"
+#include "passes/Codegen/Windows.h"
 #include "runtime/program.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -199,6 +202,8 @@ harmony::codegen::emitHostKernel(const KernelSpec &spec, ModuleOp kernels) {
     return failure();
   if (auto scatter = dyn_cast<nn::ScatterAddOp>(spec.op))
     return emitScatterAdd(scatter, spec, kernels);
+  if (nn::isWindowOp(spec.op))
+    return emitWindowKernel(spec, kernels);
   FailureOr<Graph> graph = Graph::build(spec);
   if (failed(graph))
     return failure();

@@ -33,7 +33,7 @@ struct View {
 
 /// A kernel to be made. `op` is an nn.group, or a single op of those that a
 /// group may hold, or nn.scatter_add, nn.transpose, nn.slice, nn.pad,
-/// nn.concat; its types are static. Empty `accumulate` and `inPlace` stand for
+/// nn.concat, or an op with windows; its types are static. Empty `accumulate` and `inPlace` stand for
 /// none.
 struct KernelSpec {
   mlir::Operation *op;

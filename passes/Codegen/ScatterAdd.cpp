@@ -7,102 +7,12 @@
 
 #include "passes/Codegen/ScatterAdd.h"
 
+#include "passes/Codegen/RangeEmitter.h"
 #include "runtime/program.h"
-
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace harmony;
 using namespace harmony::codegen;
-
-namespace {
-/// Axes that are walked in row-major order, with the strides of two tensors.
-struct Walk {
-  SmallVector<int64_t> extents, first, second;
-
-  void add(int64_t extent, int64_t firstStride, int64_t secondStride) {
-    if (extent == 1)
-      return;
-    if (!extents.empty() && first.back() == firstStride * extent &&
-        second.back() == secondStride * extent) {
-      extents.back() *= extent;
-      first.back() = firstStride;
-      second.back() = secondStride;
-      return;
-    }
-    extents.push_back(extent);
-    first.push_back(firstStride);
-    second.push_back(secondStride);
-  }
-  int64_t getCount() const {
-    int64_t count = 1;
-    for (int64_t extent : extents)
-      count *= extent;
-    return count;
-  }
-};
-
-class ScatterEmitter {
-public:
-  ScatterEmitter(OpBuilder &builder, Location loc)
-      : builder(builder), loc(loc) {}
-
-  Value constant(int64_t value) { return makeInteger(builder, loc, value); }
-  Value add(Value lhs, Value rhs) {
-    return arith::AddIOp::create(builder, loc, lhs, rhs);
-  }
-  Value times(Value value, int64_t factor) {
-    return arith::MulIOp::create(builder, loc, value, constant(factor));
-  }
-
-  /// Offsets that the flat index of a walk has in its two tensors.
-  std::pair<Value, Value> locate(Value index, const Walk &walk) {
-    Value first = constant(0), second = first;
-    for (size_t axis = walk.extents.size(); axis-- > 0;) {
-      Value coordinate = index;
-      if (axis > 0) {
-        Value extent = constant(walk.extents[axis]);
-        coordinate = arith::RemUIOp::create(builder, loc, index, extent);
-        index = arith::DivUIOp::create(builder, loc, index, extent);
-      }
-      first = add(first, times(coordinate, walk.first[axis]));
-      second = add(second, times(coordinate, walk.second[axis]));
-    }
-    return {first, second};
-  }
-
-  void loop(Value low, Value high, int64_t step,
-            function_ref<void(Value)> body) {
-    auto op = scf::ForOp::create(builder, loc, low, high, constant(step));
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(op.getBody()->getTerminator());
-    body(op.getInductionVar());
-  }
-
-  /// For every element of a slice: lanes where both tensors are contiguous.
-  void
-  forSlice(const Walk &slice,
-           function_ref<void(bool lanes, Value first, Value second)> body) {
-    int64_t count = slice.getCount(), whole = 0;
-    if (slice.extents.size() == 1 && slice.first[0] == 1 &&
-        slice.second[0] == 1) {
-      whole = count / kLanes * kLanes;
-      if (whole)
-        loop(constant(0), constant(whole), kLanes,
-             [&](Value index) { body(true, index, index); });
-    }
-    if (whole < count)
-      loop(constant(whole), constant(count), 1, [&](Value index) {
-        auto [first, second] = locate(index, slice);
-        body(false, first, second);
-      });
-  }
-
-  OpBuilder &builder;
-  Location loc;
-};
-} // namespace
 
 FailureOr<EmittedKernel>
 harmony::codegen::emitScatterAdd(nn::ScatterAddOp op, const KernelSpec &spec,
@@ -130,19 +40,17 @@ harmony::codegen::emitScatterAdd(nn::ScatterAddOp op, const KernelSpec &spec,
   for (int64_t i = 0; i < axis; ++i) {
     // Both walks cover (B, P); the second has no other stride than that of the
     // indices.
-    outerResult.extents.push_back(result.getDimSize(i));
-    outerResult.first.push_back(resultStrides[i]);
-    outerResult.second.push_back(updateStrides[i]);
-    outerIndices.extents.push_back(result.getDimSize(i));
-    outerIndices.first.push_back(i < batch ? indexStrides[i] : 0);
-    outerIndices.second.push_back(0);
+    outerResult.addApart(result.getDimSize(i),
+                         {resultStrides[i], updateStrides[i]});
+    outerIndices.addApart(result.getDimSize(i),
+                          {i < batch ? indexStrides[i] : 0});
   }
   for (int64_t i = batch; i < indexRank; ++i)
-    scan.add(indices.getDimSize(i), indexStrides[i],
-             updateStrides[axis + i - batch]);
+    scan.add(indices.getDimSize(i),
+             {indexStrides[i], updateStrides[axis + i - batch]});
   for (int64_t i = axis + 1; i < result.getRank(); ++i)
-    slice.add(result.getDimSize(i), resultStrides[i],
-              updateStrides[updateAxis + i - axis - 1]);
+    slice.add(result.getDimSize(i),
+              {resultStrides[i], updateStrides[updateAxis + i - axis - 1]});
 
   bool accumulate = !spec.accumulate.empty() && spec.accumulate[0];
   Launch launch;
@@ -157,7 +65,7 @@ harmony::codegen::emitScatterAdd(nn::ScatterAddOp op, const KernelSpec &spec,
   auto body = [&](OpBuilder &builder, Location loc, ArrayRef<Value> pointers,
                   Value begin, Value end,
                   function_ref<Value(int64_t)> allocate) {
-    ScatterEmitter emitter(builder, loc);
+    RangeEmitter emitter(builder, loc);
     HostLanes target;
     Value rows = emitter.constant(table), zero = emitter.constant(0),
           one = emitter.constant(1);
@@ -175,12 +83,12 @@ harmony::codegen::emitScatterAdd(nn::ScatterAddOp op, const KernelSpec &spec,
       Value start = emitter.times(outer, table);
       Value low = most(arith::SubIOp::create(builder, loc, begin, start), zero);
       Value high = least(arith::SubIOp::create(builder, loc, end, start), rows);
-      auto [tableOffset, updateOffset] = emitter.locate(outer, outerResult);
-      Value indexOffset = emitter.locate(outer, outerIndices).first;
+      SmallVector<Value> offsets = emitter.locate(outer, outerResult, 2);
+      Value indexOffset = emitter.locate(outer, outerIndices, 1).front();
       Value tableBase =
-          getAddress(builder, loc, memory, pointers[2], tableOffset);
+          getAddress(builder, loc, memory, pointers[2], offsets[0]);
       Value updateBase =
-          getAddress(builder, loc, memory, pointers[1], updateOffset);
+          getAddress(builder, loc, memory, pointers[1], offsets[1]);
       Type indexType = indices.getElementType();
       Value indexBase =
           getAddress(builder, loc, indexType, pointers[0], indexOffset);
@@ -188,21 +96,20 @@ harmony::codegen::emitScatterAdd(nn::ScatterAddOp op, const KernelSpec &spec,
         emitter.loop(low, high, 1, [&](Value row) {
           Value base = getAddress(builder, loc, memory, tableBase,
                                   emitter.times(row, resultStrides[axis]));
-          emitter.forSlice(slice, [&](bool lanes, Value offset, Value) {
+          emitter.forSlice(slice, 1, [&](bool lanes, ArrayRef<Value> at) {
             Value value = arith::ConstantOp::create(
                 builder, loc, builder.getZeroAttr(memory));
             if (lanes)
               target.store(builder, loc, target.splat(builder, loc, value),
-                           memory, base, offset);
+                           memory, base, at[0]);
             else
-              storeElement(builder, loc, value, memory, base, offset);
+              storeElement(builder, loc, value, memory, base, at[0]);
           });
         });
       emitter.loop(
           zero, emitter.constant(scan.getCount()), 1, [&](Value position) {
-            auto [indexAt, updateAt] = emitter.locate(position, scan);
-            Value row =
-                loadElement(builder, loc, indexType, indexBase, indexAt);
+            SmallVector<Value> at = emitter.locate(position, scan, 2);
+            Value row = loadElement(builder, loc, indexType, indexBase, at[0]);
             if (indexType.getIntOrFloatBitWidth() < 64)
               row = arith::ExtSIOp::create(builder, loc, builder.getI64Type(),
                                            row);
@@ -220,25 +127,27 @@ harmony::codegen::emitScatterAdd(nn::ScatterAddOp op, const KernelSpec &spec,
             builder.setInsertionPointToStart(guard.thenBlock());
             Value to = getAddress(builder, loc, memory, tableBase,
                                   emitter.times(row, resultStrides[axis]));
-            Value from = getAddress(builder, loc, memory, updateBase, updateAt);
+            Value from = getAddress(builder, loc, memory, updateBase, at[1]);
             emitter.forSlice(
-                slice, [&](bool lanes, Value toOffset, Value fromOffset) {
+                slice, 2, [&](bool lanes, ArrayRef<Value> offsets) {
                   if (lanes) {
-                    Value old = target.load(builder, loc, memory, to, toOffset);
+                    Value old =
+                        target.load(builder, loc, memory, to, offsets[0]);
                     Value update =
-                        target.load(builder, loc, memory, from, fromOffset);
+                        target.load(builder, loc, memory, from, offsets[1]);
                     target.store(
                         builder, loc,
                         combine(builder, loc, nn::ReduceKind::sum, old, update),
-                        memory, to, toOffset);
+                        memory, to, offsets[0]);
                   } else {
-                    Value old = loadElement(builder, loc, memory, to, toOffset);
+                    Value old =
+                        loadElement(builder, loc, memory, to, offsets[0]);
                     Value update =
-                        loadElement(builder, loc, memory, from, fromOffset);
+                        loadElement(builder, loc, memory, from, offsets[1]);
                     storeElement(
                         builder, loc,
                         combine(builder, loc, nn::ReduceKind::sum, old, update),
-                        memory, to, toOffset);
+                        memory, to, offsets[0]);
                   }
                 });
           });

@@ -7,6 +7,8 @@
 
 #include "passes/Layers/Passes.h"
 
+#include "dialects/NN/Window.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
@@ -60,7 +62,8 @@ DenseSet<Operation *> findLeaves(func::FuncOp function) {
 /// Ops that stay outside of groups: library calls, views, and what moves data.
 bool isOpaque(Operation *op) {
   return isa<nn::DotGeneralOp, nn::ReshapeOp, nn::TransposeOp, nn::SliceOp,
-             nn::ConcatOp, nn::PadOp, nn::ScatterAddOp, nn::GetOp>(op);
+             nn::ConcatOp, nn::PadOp, nn::ScatterAddOp, nn::GetOp>(op) ||
+         nn::isWindowOp(op);
 }
 
 /// Shape and batch: what a domain is compared by.

@@ -170,6 +170,7 @@ ConverterTable::ConverterTable() {
   addIndexConverters(*this);
   addReductionConverters(*this);
   addProductConverters(*this);
+  addConvolutionConverters(*this);
   addLossConverters(*this);
 }
 

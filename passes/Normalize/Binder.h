@@ -115,6 +115,7 @@ void addShapeConverters(ConverterTable &table);
 void addIndexConverters(ConverterTable &table);
 void addReductionConverters(ConverterTable &table);
 void addProductConverters(ConverterTable &table);
+void addConvolutionConverters(ConverterTable &table);
 void addLossConverters(ConverterTable &table);
 
 /// The MLIR type of ONNX's element type number, null for what MLIR has no type

@@ -47,6 +47,13 @@ static Folded integerElement(Type type, Element element) {
 template <typename Fold, typename Emit>
 Tensor TensorBuilder::elementwise(ArrayRef<Tensor> operands, Type resultType,
                                   Fold fold, Emit emitOp) {
+  if (auto images = withChannelsLast(operands)) {
+    Tensor result =
+        fromChannelsLast(elementwise(*images, resultType, fold, emitOp));
+    for (const Tensor &operand : operands)
+      result = expand(result, operand.shape());
+    return result;
+  }
   // Broadcast operands are computed with as they were before.
   SmallVector<Tensor> bases;
   Shape full, joined;

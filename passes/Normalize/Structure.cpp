@@ -355,6 +355,16 @@ Tensor TensorBuilder::concat(ArrayRef<Tensor> parts, int64_t axis) {
       }
     return known(parts.front().type(), shape, std::move(elements));
   }
+  if (llvm::all_of(
+          parts, [](const Tensor &part) { return bool(part->channelsLast); })) {
+    SmallVector<Tensor> images;
+    for (const Tensor &part : parts)
+      images.push_back(part->channelsLast);
+    int64_t last = static_cast<int64_t>(shape.size()) - 1;
+    return fromChannelsLast(concat(images, axis == 0   ? 0
+                                           : axis == 1 ? last
+                                                       : axis - 1));
+  }
   SmallVector<Value> values;
   for (const Tensor &part : parts) {
     if (part.shape()[axis].size == 0)

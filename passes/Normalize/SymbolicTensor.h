@@ -146,6 +146,10 @@ struct TensorData {
   /// sample are not together. Products of rows use `rows` instead, and a
   /// reshape that splits the axis again gives it back.
   Tensor rows;
+  /// Set where this is [N, C, n..], the axes of `channelsLast` [N, n.., C] in
+  /// another order: convolutions and what follows them compute with that, and a
+  /// transposition is made only where something needs it.
+  Tensor channelsLast;
   /// Set where this is the logarithm of the softmax over axis 1: its argument,
   /// that axis moved to the end.
   Tensor logits;

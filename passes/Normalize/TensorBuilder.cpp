@@ -252,6 +252,10 @@ Value TensorBuilder::materializeAs(const Tensor &tensor,
     return emit<nn::BroadcastOp>(target, value, axes);
   }
   Value value = tensor->value;
+  if (!value && tensor->channelsLast)
+    value = tensor->value = materialize(toChannelsFirst(tensor->channelsLast));
+  if (!value && tensor->channelsLast)
+    return value;
   if (!value) {
     Value &read = reads[tensor->variable];
     if (!read)

@@ -17,6 +17,7 @@
 #ifndef PASSES_NORMALIZE_TENSORBUILDER_H
 #define PASSES_NORMALIZE_TENSORBUILDER_H
 
+#include "dialects/NN/Window.h"
 #include "passes/Normalize/SymbolicTensor.h"
 
 #include "mlir/IR/Builders.h"
@@ -162,6 +163,20 @@ public:
   Tensor mean(const Tensor &x, llvm::ArrayRef<int64_t> axes,
               bool keepDims = false);
 
+  // Images. Axes are [N, C, n..] as in ONNX, or [N, n.., C]: channels last.
+  /// `x` with the channels last, as it was computed where it was so.
+  Tensor toChannelsLast(const Tensor &x);
+  /// The transposition of a tensor whose channels are last, made lazily.
+  Tensor fromChannelsLast(const Tensor &x);
+  /// The windows of an image, 0 in the padding, and pools of floats; `out`:
+  /// their number along each axis.
+  Tensor window(const Tensor &image, const nn::Window &window,
+                llvm::ArrayRef<int64_t> out);
+  Tensor maxPool(const Tensor &image, const nn::Window &window,
+                 llvm::ArrayRef<int64_t> out);
+  Tensor sumPool(const Tensor &image, const nn::Window &window,
+                 llvm::ArrayRef<int64_t> out);
+
   // Contractions and composites.
   Tensor dot(const Tensor &a, const Tensor &b, const DotAxes &axes);
   Tensor softmax(const Tensor &x, int64_t axis);
@@ -197,6 +212,9 @@ private:
                   bool invert);
   Tensor mapSum(const Tensor &sum, llvm::function_ref<Tensor(Tensor)> map);
   std::optional<Tensor> gatherOwnSample(const Tensor &x, const Tensor &indices);
+  Tensor toChannelsFirst(const Tensor &x);
+  std::optional<llvm::SmallVector<Tensor>>
+  withChannelsLast(llvm::ArrayRef<Tensor> operands);
   Shape reshapeTarget(const Tensor &x, llvm::ArrayRef<Extent> shape);
 
   mlir::ModuleOp module;

@@ -7,7 +7,7 @@
 
 #include "passes/Tasks/LowerTask.h"
 
-#include "dialects/NN/NN.h"
+#include "dialects/NN/Window.h"
 #include "passes/Codegen/Kernel.h"
 #include "passes/Tasks/Product.h"
 #include "passes/Tasks/View.h"
@@ -322,7 +322,7 @@ private:
       return lowerConcat(concat);
     if (auto pad = dyn_cast<nn::PadOp>(op))
       return lowerPad(pad);
-    if (isa<nn::GroupOp, nn::ScatterAddOp>(op))
+    if (isa<nn::GroupOp, nn::ScatterAddOp>(op) || nn::isWindowOp(op))
       return lowerKernel(op);
     if (auto constant = dyn_cast<arith::ConstantOp>(op))
       return success(); // read by pads alone, as an attribute
@@ -470,9 +470,10 @@ private:
       spec.operands.push_back({views[operand].strides});
     for (Value result : op->getResults()) {
       Destination destination = place(result);
-      // A scatter writes whole rows.
-      if (isa<nn::ScatterAddOp>(op) &&
-          !destination.view.isContiguous(typeOf(result).getShape()))
+      // A scatter writes whole rows, and so do windows, which add to nothing.
+      if ((isa<nn::ScatterAddOp>(op) || nn::isWindowOp(op)) &&
+          (!destination.view.isContiguous(typeOf(result).getShape()) ||
+           (destination.accumulate && isa<nn::WindowOp, nn::MaxPoolOp>(op))))
         destination = Destination{allocate(result)};
       results.push_back(destination.view);
       spec.results.push_back({destination.view.strides});

@@ -385,6 +385,62 @@ static std::vector<Row> makeRows() {
     return %7 : tensor<f64>
   })",
       {{4, {0, 4}}}, 4);
+  // Windows that overlap, padding on both sides, a stride and a dilation.
+  add("nn.window", R"(
+  func.func @f(%x: tensor<?x4x5x2xf64, #nn.batch<0, 1>> d) -> (tensor<?x4x2x3x2x2xf64, #nn.batch<0, 1>> d) {
+    %0 = nn.window %x axis 1 kernel [3, 2] strides [1, 2] dilations [1, 2] low [1, 0]
+        : tensor<?x4x5x2xf64, #nn.batch<0, 1>> -> tensor<?x4x2x3x2x2xf64, #nn.batch<0, 1>>
+    return %0 : tensor<?x4x2x3x2x2xf64, #nn.batch<0, 1>>
+  })",
+      {}, 2);
+  add("nn.fold", R"(
+  func.func @f(%x: tensor<?x3x3x2xf64, #nn.batch<0, 1>> d) -> (tensor<?x5x2xf64, #nn.batch<0, 1>> d) {
+    %0 = nn.fold %x axis 1 kernel [3] strides [2] dilations [1] low [1]
+        : tensor<?x3x3x2xf64, #nn.batch<0, 1>> -> tensor<?x5x2xf64, #nn.batch<0, 1>>
+    return %0 : tensor<?x5x2xf64, #nn.batch<0, 1>>
+  })",
+      {}, 2);
+  add("nn.sum_pool", R"(
+  func.func @f(%x: tensor<?x5x2xf64, #nn.batch<0, 1>> d) -> (tensor<?x3x2xf64, #nn.batch<0, 1>> d) {
+    %0 = nn.sum_pool %x axis 1 kernel [3] strides [2] dilations [1] low [1]
+        : tensor<?x5x2xf64, #nn.batch<0, 1>> -> tensor<?x3x2xf64, #nn.batch<0, 1>>
+    return %0 : tensor<?x3x2xf64, #nn.batch<0, 1>>
+  })",
+      {}, 2);
+  // Overlapping windows share their maximum now and then.
+  add("nn.max_pool", R"(
+  func.func @f(%x: tensor<?x5x6x2xf64, #nn.batch<0, 1>> d) -> (tensor<?x3x3x2xf64, #nn.batch<0, 1>> d) {
+    %0, %1 = nn.max_pool %x axis 1 kernel [3, 2] strides [2, 2] dilations [1, 1] low [1, 0]
+        : tensor<?x5x6x2xf64, #nn.batch<0, 1>> -> tensor<?x3x3x2xf64, #nn.batch<0, 1>>, tensor<?x3x3x2xi8, #nn.batch<0, 1>>
+    return %0 : tensor<?x3x3x2xf64, #nn.batch<0, 1>>
+  })",
+      {}, 2);
+  add("nn.unpool", R"(
+  func.func @f(%x: tensor<?x3x2xf64, #nn.batch<0, 1>> d) -> (tensor<?x5x2xf64, #nn.batch<0, 1>> d) {
+    %0 = nn.unpool %x axis 1 kernel [3] strides [2] dilations [1] low [1]
+        : tensor<?x3x2xf64, #nn.batch<0, 1>> -> tensor<?x5x2xf64, #nn.batch<0, 1>>
+    return %0 : tensor<?x5x2xf64, #nn.batch<0, 1>>
+  })",
+      {}, 2);
+  // A convolution with two groups, a bias, and pooling.
+  add("convolution", R"(
+  func.func @f(%x: tensor<?x4x4x4xf64, #nn.batch<0, 1>> d, %w: tensor<2x3x2x3x3xf64> d, %b: tensor<6xf64> d)
+      -> (tensor<?x2x2x6xf64, #nn.batch<0, 1>> d) {
+    %0 = nn.window %x axis 1 kernel [3, 3] strides [1, 1] dilations [1, 1] low [1, 1]
+        : tensor<?x4x4x4xf64, #nn.batch<0, 1>> -> tensor<?x4x4x3x3x4xf64, #nn.batch<0, 1>>
+    %1 = nn.reshape %0 : tensor<?x4x4x3x3x4xf64, #nn.batch<0, 1>> -> tensor<?x4x4x3x3x2x2xf64, #nn.batch<0, 1>>
+    %2 = nn.transpose %w by [0, 1, 3, 4, 2] : tensor<2x3x2x3x3xf64> -> tensor<2x3x3x3x2xf64>
+    %3 = nn.dot_general %1, %2 batch [5] x [0] contract [3, 4, 6] x [2, 3, 4]
+        : tensor<?x4x4x3x3x2x2xf64, #nn.batch<0, 1>>, tensor<2x3x3x3x2xf64> -> tensor<2x?x4x4x3xf64, #nn.batch<1, 1>>
+    %4 = nn.transpose %3 by [1, 2, 3, 0, 4] : tensor<2x?x4x4x3xf64, #nn.batch<1, 1>> -> tensor<?x4x4x2x3xf64, #nn.batch<0, 1>>
+    %5 = nn.reshape %4 : tensor<?x4x4x2x3xf64, #nn.batch<0, 1>> -> tensor<?x4x4x6xf64, #nn.batch<0, 1>>
+    %6 = nn.broadcast %b to [3] : tensor<6xf64> -> tensor<?x4x4x6xf64, #nn.batch<0, 1>>
+    %7 = arith.addf %5, %6 : tensor<?x4x4x6xf64, #nn.batch<0, 1>>
+    %8, %9 = nn.max_pool %7 axis 1 kernel [2, 2] strides [2, 2] dilations [1, 1] low [0, 0]
+        : tensor<?x4x4x6xf64, #nn.batch<0, 1>> -> tensor<?x2x2x6xf64, #nn.batch<0, 1>>, tensor<?x2x2x6xi8, #nn.batch<0, 1>>
+    return %8 : tensor<?x2x2x6xf64, #nn.batch<0, 1>>
+  })",
+      {}, 2);
   // A block of a transformer: two heads of two over three positions, a causal
   // mask.
   add("attention", R"(

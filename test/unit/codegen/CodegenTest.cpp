@@ -252,6 +252,49 @@ func.func @f(%i: tensor<2x7xi64>, %u: tensor<2x7x$Dxf32>) -> tensor<11x$Dxf32> {
   return %0 : tensor<11x$Dxf32>
 })";
 
+/// Windows of 3 x 2 with a stride, a dilation and padding on all sides; the
+/// last axis is lanes and a rest.
+constexpr const char *kWindow = R"(
+func.func @f(%x: tensor<2x5x6x$Dxf32>) -> tensor<2x5x3x3x2x$Dxf32> {
+  %0 = nn.window %x axis 1 kernel [3, 2] strides [1, 2] dilations [1, 2] low [1, 1]
+    : tensor<2x5x6x$Dxf32> -> tensor<2x5x3x3x2x$Dxf32>
+  return %0 : tensor<2x5x3x3x2x$Dxf32>
+})";
+
+constexpr const char *kFold = R"(
+func.func @f(%x: tensor<2x5x3x3x2x$Dxf32>) -> tensor<2x5x6x$Dxf32> {
+  %0 = nn.fold %x axis 1 kernel [3, 2] strides [1, 2] dilations [1, 2] low [1, 1]
+    : tensor<2x5x3x3x2x$Dxf32> -> tensor<2x5x6x$Dxf32>
+  return %0 : tensor<2x5x6x$Dxf32>
+})";
+
+/// The last window has padding behind.
+constexpr const char *kMaxPool = R"(
+func.func @f(%x: tensor<2x5x6x$Dxf32>) -> (tensor<2x3x4x$Dxf32>, tensor<2x3x4x$Dxi8>) {
+  %0:2 = nn.max_pool %x axis 1 kernel [3, 2] strides [2, 2] dilations [1, 1] low [1, 1]
+    : tensor<2x5x6x$Dxf32> -> tensor<2x3x4x$Dxf32>, tensor<2x3x4x$Dxi8>
+  return %0#0, %0#1 : tensor<2x3x4x$Dxf32>, tensor<2x3x4x$Dxi8>
+})";
+
+constexpr const char *kSumPool = R"(
+func.func @f(%x: tensor<3x7x$Dxf32>) -> tensor<3x4x$Dxf32> {
+  %0 = nn.sum_pool %x axis 1 kernel [3] strides [2] dilations [1] low [1] : tensor<3x7x$Dxf32> -> tensor<3x4x$Dxf32>
+  return %0 : tensor<3x4x$Dxf32>
+})";
+
+constexpr const char *kUnpool = R"(
+func.func @f(%x: tensor<3x4x$Dxf32>) -> tensor<3x7x$Dxf32> {
+  %0 = nn.unpool %x axis 1 kernel [3] strides [2] dilations [1] low [1] : tensor<3x4x$Dxf32> -> tensor<3x7x$Dxf32>
+  return %0 : tensor<3x7x$Dxf32>
+})";
+
+constexpr const char *kUnpoolAt = R"(
+func.func @f(%x: tensor<2x3x3x$Dxf32>, %p: tensor<2x3x3x$Dxi8>) -> tensor<2x5x6x$Dxf32> {
+  %0 = nn.unpool %x at %p axis 1 kernel [3, 2] strides [2, 2] dilations [1, 1] low [1, 0]
+    : tensor<2x3x3x$Dxf32>, tensor<2x3x3x$Dxi8> -> tensor<2x5x6x$Dxf32>
+  return %0 : tensor<2x5x6x$Dxf32>
+})";
+
 constexpr const char *kScatterBatch = R"(
 func.func @f(%i: tensor<3x5xi64>, %u: tensor<3x2x5x$Dxf32>) -> tensor<3x2x6x$Dxf32> {
   %0 = nn.scatter_add %u at %i axis 2 batch 1 : tensor<3x2x5x$Dxf32>, tensor<3x5xi64> -> tensor<3x2x6x$Dxf32>
@@ -391,6 +434,12 @@ const std::vector<Case> kCases = {
     {"gather_batch", kGatherBatch, {4, 33}, {}, 4, 0, 1},
     {"scatter", kScatter, kFew, {}, 11, 1e-5, 1},
     {"scatter_batch", kScatterBatch, kFew, {}, 6, 1e-5, 1},
+    {"window", kWindow, kFew, {}, 4, 1e-5, 1},
+    {"fold", kFold, kFew, {}, 4, 1e-5, 1},
+    {"max_pool", kMaxPool, kFew, {}, 4, 1e-5, 1},
+    {"sum_pool", kSumPool, kFew, {}, 4, 1e-5, 1},
+    {"unpool", kUnpool, kFew, {}, 4, 1e-5, 1},
+    {"unpool_at", kUnpoolAt, kFew, {}, 6, 1e-5, 1},
     {"slice", kSlice, {1}, {}, 4, 0, 1},
     {"pad", kPad, {1}, {}, 4, 0, 2},
     {"concat", kConcat, {1}, {}, 4, 0},
@@ -434,9 +483,11 @@ TEST(Kernels, WorkOnStridedViews) {
 
 TEST(Kernels, Accumulate) {
   for (Case test : kCases) {
-    // A test of accumulation on numbers other than floats would say nothing.
-    if (std::string(test.name) == "scalars" ||
-        std::string(test.name) == "integers")
+    // A test of accumulation on numbers other than floats would say nothing,
+    // and windows and maxima are never added to.
+    std::string name = test.name;
+    if (name == "scalars" || name == "integers" || name == "window" ||
+        name == "max_pool")
       continue;
     test.options = accumulating();
     test.launches = 0;

@@ -1,0 +1,354 @@
+//===- ConvertConvolution.cpp - Convolution and pooling -------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Normalize/Binder.h"
+
+using namespace mlir;
+using namespace harmony;
+using namespace harmony::normalize;
+
+namespace {
+
+/// The windows of a node over an image [N, n.., C].
+struct Geometry {
+  nn::Window window;
+  SmallVector<int64_t> image; ///< n
+  SmallVector<int64_t> high;  ///< padding behind
+  SmallVector<int64_t> out;
+
+  /// Elements from the first to the last of a window, along one axis.
+  int64_t getSpan(int64_t axis) const {
+    return (window.kernel[axis] - 1) * window.dilations[axis] + 1;
+  }
+};
+
+/// One entry per spatial axis, all `otherwise` where absent.
+std::optional<SmallVector<int64_t>> readList(Binder &b, StringRef name,
+                                             int64_t size, int64_t otherwise,
+                                             int64_t least) {
+  SmallVector<int64_t> list(size, otherwise);
+  if (auto given = b.integerList(name))
+    list = *given;
+  if (static_cast<int64_t>(list.size()) != size) {
+    b.refuse(name + " has " + Twine(list.size()) + " entries, expected " +
+             Twine(size));
+    return std::nullopt;
+  }
+  for (int64_t value : list)
+    if (value < least) {
+      b.refuse(name + " has an entry " + Twine(value) + ", expected at least " +
+               Twine(least));
+      return std::nullopt;
+    }
+  return list;
+}
+
+/// ONNX's attributes auto_pad, dilations, kernel_shape, pads, strides and
+/// ceil_mode for an image [N, C, n..]. `kernel` is that of the weights, or
+/// empty. As in PyTorch and newer versions of ONNX, no window of ceil_mode
+/// begins in the padding behind.
+std::optional<Geometry> readGeometry(Binder &b, ArrayRef<Extent> shape,
+                                     ArrayRef<int64_t> kernel) {
+  int64_t rank = static_cast<int64_t>(shape.size()) - 2;
+  if (rank < 1) {
+    b.refuse("input must have the shape [N, C, n..], not " + toString(shape));
+    return std::nullopt;
+  }
+  Geometry g;
+  for (const Extent &extent : shape.drop_front(2)) {
+    if (extent.isBatch()) {
+      b.refuse("input " + toString(shape) +
+               " has the batch along an axis of the image: this combines "
+               "samples");
+      return std::nullopt;
+    }
+    g.image.push_back(extent.size);
+  }
+  auto kernelShape = b.integerList("kernel_shape");
+  if (kernelShape && !kernel.empty() && ArrayRef(*kernelShape) != kernel) {
+    b.refuse("kernel_shape is not that of the weights");
+    return std::nullopt;
+  }
+  std::string autoPad = b.string("auto_pad", "NOTSET");
+  bool isCeil = b.integer("ceil_mode", 0);
+  auto strides = readList(b, "strides", rank, 1, 1);
+  auto dilations = readList(b, "dilations", rank, 1, 1);
+  auto pads = readList(b, "pads", 2 * rank, 0, 0);
+  if (!strides || !dilations || !pads)
+    return std::nullopt;
+  g.window.axis = 1;
+  g.window.kernel.assign(kernel.begin(), kernel.end());
+  if (kernelShape)
+    g.window.kernel.assign(kernelShape->begin(), kernelShape->end());
+  g.window.strides.assign(strides->begin(), strides->end());
+  g.window.dilations.assign(dilations->begin(), dilations->end());
+  if (g.window.rank() != rank ||
+      llvm::any_of(g.window.kernel, [](int64_t k) { return k < 1; })) {
+    b.refuse("kernel_shape must have " + Twine(rank) + " positive entries");
+    return std::nullopt;
+  }
+  if (autoPad != "NOTSET" && autoPad != "VALID" && autoPad != "SAME_UPPER" &&
+      autoPad != "SAME_LOWER") {
+    b.refuse("auto_pad is '" + autoPad +
+             "', accepted are NOTSET, VALID, SAME_UPPER and SAME_LOWER");
+    return std::nullopt;
+  }
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    int64_t low = 0, high = 0, span = g.getSpan(axis), n = g.image[axis],
+            stride = g.window.strides[axis], out;
+    if (StringRef(autoPad).starts_with("SAME")) {
+      out = llvm::divideCeil(n, stride);
+      int64_t total = std::max<int64_t>((out - 1) * stride + span - n, 0);
+      low = total / 2;
+      if (autoPad == "SAME_LOWER")
+        low = total - low;
+      high = total - low;
+    } else {
+      if (autoPad == "NOTSET") {
+        low = (*pads)[axis];
+        high = (*pads)[rank + axis];
+      }
+      int64_t free = n + low + high - span;
+      if (free < 0) {
+        b.refuse("a window of " + Twine(span) + " elements does not fit axis " +
+                 Twine(axis + 2) + " of " + toString(shape) +
+                 " with a padding of " + Twine(low) + " and " + Twine(high));
+        return std::nullopt;
+      }
+      out = (isCeil ? llvm::divideCeil(free, stride) : free / stride) + 1;
+      if (isCeil && (out - 1) * stride >= n + low)
+        --out;
+    }
+    g.window.low.push_back(low);
+    g.high.push_back(high);
+    g.out.push_back(out);
+  }
+  return g;
+}
+
+void convertConv(Binder &b) {
+  TensorBuilder &t = b.build();
+  Tensor x = b.input(0), weights = b.input(1), bias = b.optionalInput(2);
+  int64_t groups = b.integer("group", 1);
+  if (!x || !weights)
+    return;
+  int64_t rank = x.rank() - 2;
+  if (rank < 1 || weights.rank() != x.rank() || weights.batchAxis() >= 0 ||
+      x.shape()[1].isBatch()) {
+    b.refuse("expected an input [N, C, n..] and weights [O, C, k..], not " +
+             toString(x.shape()) + " and " + toString(weights.shape()));
+    return;
+  }
+  SmallVector<int64_t> kernel;
+  for (const Extent &extent : weights.shape().drop_front(2))
+    kernel.push_back(extent.size);
+  std::optional<Geometry> g = readGeometry(b, x.shape(), kernel);
+  if (!g)
+    return;
+  int64_t channels = x.shape()[1].size, outputs = weights.shape()[0].size,
+          perGroup = weights.shape()[1].size;
+  if (groups < 1 || channels != groups * perGroup || outputs % groups != 0) {
+    b.refuse("group is " + Twine(groups) + ", which does not divide input " +
+             toString(x.shape()) + " and weights " + toString(weights.shape()));
+    return;
+  }
+
+  Tensor image = t.toChannelsLast(x), rows;
+  const nn::Window &window = g->window;
+  bool isPoint =
+      window.size() == 1 &&
+      llvm::all_of(window.low, [](int64_t low) { return low == 0; }) &&
+      llvm::all_of(g->high, [](int64_t high) { return high == 0; });
+  int64_t offsets = isPoint ? 0 : rank; // axes of a window in the rows
+  if (isPoint) {
+    SmallVector<int64_t> starts(x.rank(), 0), strides(x.rank(), 1);
+    Shape extents(image ? image.shape() : ArrayRef<Extent>());
+    for (int64_t axis = 0; image && axis < rank; ++axis) {
+      strides[axis + 1] = window.strides[axis];
+      extents[axis + 1] = Extent{g->out[axis], 0};
+    }
+    rows = t.slice(image, starts, extents, strides);
+    Shape flat(weights.shape().take_front(2));
+    weights = t.reshape(weights, flat);
+  } else {
+    rows = t.window(image, window, g->out);
+  }
+  if (!rows || !weights)
+    return;
+
+  // rows [N, out.., k.., C], weights [O, C, k..].
+  DotAxes axes;
+  Tensor result;
+  if (groups == 1) {
+    SmallVector<int64_t> permutation{0};
+    for (int64_t axis = 0; axis < offsets; ++axis) {
+      permutation.push_back(2 + axis);
+      axes.lhsContract.push_back(1 + rank + axis);
+      axes.rhsContract.push_back(1 + axis);
+    }
+    permutation.push_back(1);
+    axes.lhsContract.push_back(1 + rank + offsets);
+    axes.rhsContract.push_back(1 + offsets);
+    result = t.dot(rows, t.transpose(weights, permutation), axes);
+  } else {
+    Shape split(rows.shape().drop_back(1)), splitWeights;
+    split.append({Extent{groups, 0}, Extent{perGroup, 0}});
+    splitWeights.append({Extent{groups, 0}, Extent{outputs / groups, 0}});
+    llvm::append_range(splitWeights, weights.shape().drop_front(1));
+    // [N, out.., k.., G, C] and [G, O, k.., C]
+    SmallVector<int64_t> permutation{0, 1};
+    axes.lhsBatch = {1 + rank + offsets};
+    axes.rhsBatch = {0};
+    for (int64_t axis = 0; axis < offsets; ++axis) {
+      permutation.push_back(3 + axis);
+      axes.lhsContract.push_back(1 + rank + axis);
+      axes.rhsContract.push_back(2 + axis);
+    }
+    permutation.push_back(2);
+    axes.lhsContract.push_back(2 + rank + offsets);
+    axes.rhsContract.push_back(2 + offsets);
+    result =
+        t.dot(t.reshape(rows, split),
+              t.transpose(t.reshape(weights, splitWeights), permutation), axes);
+    // [G, N, out.., O]
+    SmallVector<int64_t> order;
+    for (int64_t axis = 0; axis <= rank; ++axis)
+      order.push_back(1 + axis);
+    order.append({0, rank + 2});
+    result = t.transpose(result, order);
+    Shape merged(rows.shape().take_front(1 + rank));
+    merged.push_back(Extent{outputs, 0});
+    result = t.reshape(result, merged);
+  }
+  if (bias)
+    result = t.add(result, bias);
+  b.output(0, t.fromChannelsLast(result));
+}
+
+void convertMaxPool(Binder &b) {
+  TensorBuilder &t = b.build();
+  Tensor x = b.input(0);
+  b.ignore("storage_order"); // of the indices
+  if (!x)
+    return;
+  if (!x.isFloat()) {
+    b.refuse("is supported for floating elements");
+    return;
+  }
+  std::optional<Geometry> g = readGeometry(b, x.shape(), {});
+  if (!g)
+    return;
+  if (b.isOutputUsed(1)) {
+    b.refuse("output 1 (indices) is not supported");
+    return;
+  }
+  b.output(
+      0, t.fromChannelsLast(t.maxPool(t.toChannelsLast(x), g->window, g->out)));
+}
+
+void convertAveragePool(Binder &b) {
+  TensorBuilder &t = b.build();
+  Tensor x = b.input(0);
+  bool countsPadding = b.integer("count_include_pad", 0);
+  if (!x)
+    return;
+  std::optional<Geometry> g = readGeometry(b, x.shape(), {});
+  if (!g)
+    return;
+  Tensor sums = t.sumPool(t.toChannelsLast(x), g->window, g->out);
+  if (!sums)
+    return;
+  // 1 / the number of elements that a window has in the image (and padding).
+  std::vector<Element> shares(1);
+  shares[0].real = 1;
+  Shape shape;
+  bool isEven = true;
+  for (int64_t axis = 0; axis < g->window.rank(); ++axis) {
+    int64_t least = countsPadding ? -g->window.low[axis] : 0,
+            end = g->image[axis] + (countsPadding ? g->high[axis] : 0),
+            first = 0;
+    std::vector<Element> next;
+    for (const Element &outer : shares)
+      for (int64_t out = 0; out < g->out[axis]; ++out) {
+        int64_t count = 0;
+        for (int64_t k = 0; k < g->window.kernel[axis]; ++k) {
+          int64_t at = g->window.locate(axis, out, k);
+          count += at >= least && at < end;
+        }
+        first = out == 0 ? count : first;
+        isEven &= count == first && count > 0;
+        next.push_back(outer);
+        next.back().real *= count;
+      }
+    shares = std::move(next);
+    shape.push_back(Extent{g->out[axis], 0});
+  }
+  for (Element &share : shares)
+    share.real = roundTo(x.type(), 1 / share.real);
+  shape.push_back(Extent{1, 0});
+  Tensor mean = isEven ? t.scale(sums, shares.front().real)
+                       : t.multiply(sums, t.known(x.type(), shape, shares));
+  b.output(0, t.fromChannelsLast(mean));
+}
+
+/// The window that is the whole image.
+std::optional<nn::Window> getWholeImage(Binder &b, const Tensor &x) {
+  if (!x)
+    return std::nullopt;
+  nn::Window window;
+  window.axis = 1;
+  if (x.rank() < 3) {
+    b.refuse("input must have the shape [N, C, n..], not " +
+             toString(x.shape()));
+    return std::nullopt;
+  }
+  for (const Extent &extent : x.shape().drop_front(2)) {
+    if (extent.isBatch()) {
+      b.refuse("input " + toString(x.shape()) +
+               " has the batch along an axis of the image: this combines "
+               "samples");
+      return std::nullopt;
+    }
+    window.kernel.push_back(extent.size);
+    window.strides.push_back(1);
+    window.dilations.push_back(1);
+    window.low.push_back(0);
+  }
+  return window;
+}
+
+void convertGlobalAveragePool(Binder &b) {
+  TensorBuilder &t = b.build();
+  Tensor x = b.input(0);
+  std::optional<nn::Window> window = getWholeImage(b, x);
+  if (!window)
+    return;
+  SmallVector<int64_t> ones(window->rank(), 1);
+  Tensor sums = t.sumPool(t.toChannelsLast(x), *window, ones);
+  b.output(0, t.fromChannelsLast(t.scale(sums, 1.0 / window->size())));
+}
+
+void convertGlobalMaxPool(Binder &b) {
+  TensorBuilder &t = b.build();
+  Tensor x = b.input(0);
+  std::optional<nn::Window> window = getWholeImage(b, x);
+  if (!window)
+    return;
+  SmallVector<int64_t> ones(window->rank(), 1);
+  b.output(0,
+           t.fromChannelsLast(t.maxPool(t.toChannelsLast(x), *window, ones)));
+}
+
+} // namespace
+
+void harmony::normalize::addConvolutionConverters(ConverterTable &table) {
+  table.onOp("Conv", {1, 11, 22}, convertConv);
+  table.onOp("MaxPool", {1, 8, 10, 11, 12, 22}, convertMaxPool);
+  table.onOp("AveragePool", {1, 7, 10, 11, 19, 22}, convertAveragePool);
+  table.onOp("GlobalAveragePool", {1, 22}, convertGlobalAveragePool);
+  table.onOp("GlobalMaxPool", {1, 22}, convertGlobalMaxPool);
+}
