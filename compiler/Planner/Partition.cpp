@@ -7,8 +7,12 @@
 
 #include "compiler/Planner/Partition.h"
 
+#include "compiler/Planner/Layout.h"
+#include "compiler/Planner/Search.h"
+
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 namespace harmony::planner {
 
@@ -82,6 +86,51 @@ std::vector<std::vector<int>> candidatePartitions(const Problem &problem,
       break;
   }
   return result;
+}
+
+/// More sizes cost compile time: each has tasks of its own.
+static constexpr size_t mostMicrobatches = 12;
+
+std::vector<int64_t> candidateMicrobatches(int64_t batch, int devices,
+                                           const SearchOptions &options) {
+  std::set<int64_t> shares{batch};
+  for (int groups = 1; groups <= std::min<int64_t>(devices, batch); ++groups)
+    if (groups == devices || devices % groups == 0 || groups == batch)
+      for (int64_t share : sharesOf(batch, groups))
+        shares.insert(share);
+  std::set<int64_t> sizes;
+  int64_t pinned = options.microbatch.value_or(0);
+  if (pinned >= 1 && pinned <= batch) {
+    sizes.insert(pinned);
+    for (int64_t share : shares)
+      if (share % pinned != 0)
+        sizes.insert(share % pinned);
+    return {sizes.begin(), sizes.end()};
+  }
+  // The whole of a share and one sample come first, then those that leave
+  // nothing of the batch, then of the other shares.
+  sizes = shares;
+  sizes.insert(1);
+  std::vector<int64_t> order{batch};
+  order.insert(order.end(), shares.rbegin(), shares.rend());
+  for (int64_t share : order) {
+    std::vector<int64_t> divisors;
+    for (int64_t u = 1; u <= share; ++u)
+      if (share % u == 0)
+        divisors.push_back(u);
+    // Evenly over their range where they are too many.
+    size_t room = mostMicrobatches - std::min(sizes.size(), mostMicrobatches);
+    size_t step = room == 0 ? 0 : (divisors.size() + room - 1) / room;
+    for (size_t i = 0; step > 0 && i < divisors.size(); i += step)
+      if (sizes.size() < mostMicrobatches)
+        sizes.insert(divisors[i]);
+  }
+  // What one size leaves of another share, where that makes it usable there.
+  for (int64_t u : std::set<int64_t>(sizes))
+    for (int64_t share : shares)
+      if (sizes.size() < mostMicrobatches && share % u != 0)
+        sizes.insert(share % u);
+  return {sizes.begin(), sizes.end()};
 }
 
 } // namespace harmony::planner

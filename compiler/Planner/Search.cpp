@@ -22,6 +22,7 @@
 #include "compiler/Planner/Search.h"
 
 #include "compiler/Planner/Build.h"
+#include "compiler/Planner/Layout.h"
 #include "compiler/Planner/Partition.h"
 
 #include <algorithm>
@@ -43,9 +44,25 @@ constexpr double noSwapTime = 1.05;
 /// Above this fewer partitions and orders of filling are tried.
 constexpr int manyLayers = 200;
 
+/// Choices for one device, by packs.
+struct Decisions : Choices {
+  int64_t microbatch = 1;
+  std::vector<int> packEnds;
+  std::vector<char> keep; ///< of each pack but the last
+
+  const Choices &withPhases(const Problem &problem) {
+    Layout layout =
+        uniformLayout(problem, 1, 1, Placement::Ring, packEnds, microbatch);
+    for (size_t p = 0; p < layout.keep.size(); ++p)
+      layout.keep[p] = keep[p];
+    phases = phasesOf(problem, layout);
+    return *this;
+  }
+};
+
 /// A fully built candidate, small enough to be kept for the final choice.
 struct Candidate {
-  Choices choices;
+  Decisions choices;
   double seconds = 0;
   int64_t swapBytes = 0;
 };
@@ -61,11 +78,13 @@ public:
   }
 
   /// Of the least plans, the one of least peak.
-  std::pair<int64_t, Choices> leastPlan() {
-    std::pair<int64_t, Choices> least{std::numeric_limits<int64_t>::max(), {}};
+  std::pair<int64_t, Decisions> leastPlan() {
+    std::pair<int64_t, Decisions> least{std::numeric_limits<int64_t>::max(),
+                                        {}};
     for (bool onHost : updatePlaces()) {
-      Choices choices = base(smallestMicrobatch(), leastPartition(), onHost);
-      Draft draft = build(problem, choices);
+      Decisions choices = base(smallestMicrobatch(), leastPartition(), onHost);
+      Draft draft =
+          build(problem, machine, Decisions(choices).withPhases(problem));
       allocate(draft.plan);
       if (draft.plan.peakBytes[device] < least.first)
         least = {draft.plan.peakBytes[device], choices};
@@ -181,8 +200,8 @@ private:
   }
 
   /// Nothing stays that does not have to.
-  Choices base(int64_t u, std::vector<int> packEnds, bool onHost) const {
-    Choices choices;
+  Decisions base(int64_t u, std::vector<int> packEnds, bool onHost) const {
+    Decisions choices;
     choices.microbatch = u;
     choices.packEnds = std::move(packEnds);
     choices.keep.assign(choices.packEnds.size(), keepAll());
@@ -208,7 +227,7 @@ private:
   }
 
   /// Values inside packs that keep stay on the device.
-  void keepInner(Choices &choices) const {
+  void keepInner(Decisions &choices) const {
     std::vector<int> pack(problem.layers.size());
     for (int l = 0, p = 0; l < problem.layerCount(); ++l) {
       pack[l] = p;
@@ -225,12 +244,15 @@ private:
 
   //===--- candidates ---===//
 
-  int64_t live(const Choices &choices) const {
-    return liveBytes(build(problem, choices).plan, device);
+  int64_t live(const Decisions &choices) const {
+    return liveBytes(
+        build(problem, machine, Decisions(choices).withPhases(problem)).plan,
+        device);
   }
 
-  Plan complete(const Choices &choices) const {
-    Draft draft = build(problem, choices);
+  Plan complete(const Decisions &choices) const {
+    Draft draft =
+        build(problem, machine, Decisions(choices).withPhases(problem));
     allocate(draft.plan);
     synchronize(draft);
     simulate(draft.plan, problem, machine);
@@ -238,8 +260,9 @@ private:
   }
 
   /// Builds, and keeps if it fits; returns the peak.
-  int64_t consider(const Choices &choices) {
-    Draft draft = build(problem, choices);
+  int64_t consider(const Decisions &choices) {
+    Draft draft =
+        build(problem, machine, Decisions(choices).withPhases(problem));
     allocate(draft.plan);
     Plan &plan = draft.plan;
     if (plan.peakBytes[device] > capacity)
@@ -259,7 +282,7 @@ private:
     return plan.peakBytes[device];
   }
 
-  const Choices &choose() const {
+  const Decisions &choose() const {
     const Candidate *chosen = nullptr;
     for (const Candidate &candidate : candidates) {
       if (candidate.seconds >
@@ -279,16 +302,16 @@ private:
   /// more memory than the one before.
   struct Ladder {
     int levels;
-    std::function<void(Choices &, int)> set;
+    std::function<void(Decisions &, int)> set;
   };
 
   /// The highest level that fits, by bisection; all of it first, which is
   /// common.
-  Choices climb(const Choices &from, const Ladder &ladder,
-                int64_t limit) const {
-    Choices reached = from;
+  Decisions climb(const Decisions &from, const Ladder &ladder,
+                  int64_t limit) const {
+    Decisions reached = from;
     auto fits = [&](int level) {
-      Choices choices = from;
+      Decisions choices = from;
       ladder.set(choices, level);
       if (live(choices) > limit)
         return false;
@@ -307,14 +330,14 @@ private:
   }
 
   Ladder overlapLadder() const {
-    return {2, [](Choices &choices, int level) {
+    return {2, [](Decisions &choices, int level) {
               choices.slots = 2;
               choices.overlap = level == 2 && choices.stay;
             }};
   }
 
   Ladder adjacentLadder() const {
-    return {stay() ? 1 : 0, [](Choices &choices, int) {
+    return {stay() ? 1 : 0, [](Decisions &choices, int) {
               for (std::vector<Place> *places :
                    {&choices.place, &choices.gradientPlace})
                 for (Place &place : *places)
@@ -338,7 +361,7 @@ private:
       return span(a) != span(b) ? span(a) < span(b) : a < b;
     });
     return {static_cast<int>(order.size()),
-            [order](Choices &choices, int level) {
+            [order](Decisions &choices, int level) {
               for (int i = 0; i < level; ++i)
                 choices.place[order[i]] = choices.gradientPlace[order[i]] =
                     Place::Device;
@@ -362,7 +385,7 @@ private:
     std::vector<int> order =
         problem.training ? tensorOrder() : std::vector<int>{};
     return {static_cast<int>(order.size()),
-            [order](Choices &choices, int level) {
+            [order](Decisions &choices, int level) {
               for (int i = 0; i < level; ++i)
                 choices.pinned[order[i]] = choices.holdGradient[order[i]] = 1;
             }};
@@ -376,7 +399,7 @@ private:
       order = tensorOrder();
     std::reverse(order.begin(), order.end());
     return {
-        static_cast<int>(order.size()), [order](Choices &choices, int level) {
+        static_cast<int>(order.size()), [order](Decisions &choices, int level) {
           for (int i = 0; i < level; ++i) {
             choices.resident[order[i]] = choices.stateResident[order[i]] = 1;
             choices.holdGradient[order[i]] = 1;
@@ -388,7 +411,7 @@ private:
   Ladder keepLadder(int packs) const {
     bool open =
         stay() && problem.training && options.recompute == Recompute::Auto;
-    return {open ? packs - 1 : 0, [this, packs](Choices &choices, int level) {
+    return {open ? packs - 1 : 0, [this, packs](Decisions &choices, int level) {
               for (int i = 0; i < level; ++i)
                 choices.keep[packs - 2 - i] = 1;
               keepInner(choices);
@@ -418,12 +441,12 @@ private:
 
   /// Fills memory and considers the result; where the addresses need more than
   /// the live bytes, again with less.
-  void fill(const Choices &from, const Strategy &strategy) {
+  void fill(const Decisions &from, const Strategy &strategy) {
     int64_t limit = capacity;
     for (int attempt = 0; attempt < 4; ++attempt) {
       if (attempt > 0 && live(from) > limit)
         return;
-      Choices choices = from;
+      Decisions choices = from;
       for (Rung rung : strategy)
         choices = climb(choices,
                         ladder(rung, static_cast<int>(choices.packEnds.size())),
@@ -474,7 +497,7 @@ private:
     for (bool onHost : updatePlaces()) {
       int tried = 0;
       for (const std::vector<int> &packEnds : partitions(u)) {
-        Choices choices = base(u, packEnds, onHost);
+        Decisions choices = base(u, packEnds, onHost);
         if (live(choices) > capacity)
           continue;
         fill(choices, first);
@@ -495,8 +518,8 @@ private:
         options.layersPerPack.value_or(problem.layerCount()) <
             problem.layerCount())
       return;
-    Choices choices = base(u, {problem.layerCount() - 1},
-                           options.updatePlace == UpdatePlace::Host);
+    Decisions choices = base(u, {problem.layerCount() - 1},
+                             options.updatePlace == UpdatePlace::Host);
     Ladder all = residentLadder();
     all.set(choices, all.levels);
     if (live(choices) <= capacity)
@@ -519,7 +542,7 @@ private:
               });
     size_t count = problem.layerCount() > manyLayers ? 1 : 3;
     for (size_t i = 0; i < found.size() && i < count; ++i) {
-      const Choices &choices = found[i].choices;
+      const Decisions &choices = found[i].choices;
       if (found[i].swapBytes == 0 &&
           found[i].seconds <= computeBound(choices.microbatch) * 1.001)
         return;
@@ -571,7 +594,21 @@ void prepare(const Problem &problem, const Machine &machine) {
                 " devices, the search accepts 1");
 }
 
+constexpr const char *scheduleNames[] = {"auto", "harmony-pp", "harmony-dp",
+                                         "pp-swap", "dp-swap"};
+
 } // namespace
+
+const char *name(Schedule schedule) {
+  return scheduleNames[static_cast<int>(schedule)];
+}
+
+std::optional<Schedule> scheduleNamed(std::string_view name) {
+  for (size_t i = 0; i < std::size(scheduleNames); ++i)
+    if (name == scheduleNames[i])
+      return static_cast<Schedule>(i);
+  return std::nullopt;
+}
 
 Result solve(const Problem &problem, const Machine &machine,
              const SearchOptions &options) {

@@ -15,6 +15,7 @@
 
 #include "compiler/Planner/Plan.h"
 
+#include <string_view>
 #include <variant>
 
 namespace harmony::planner {
@@ -22,22 +23,50 @@ namespace harmony::planner {
 enum class Recompute { Auto, All, None };
 enum class Residency { Auto, None };
 
+/// Auto is the fastest of both Harmony forms and of what lies between them:
+/// groups of several devices. The last two are baselines: see Baselines.h.
+enum class Schedule {
+  Auto,
+  HarmonyPp, ///< one group: a pipeline over all devices
+  HarmonyDp, ///< a group for each device, as far as there are samples
+  PpSwap,
+  DpSwap
+};
+/// "auto", "harmony-pp", "harmony-dp", "pp-swap", "dp-swap".
+const char *name(Schedule schedule);
+std::optional<Schedule> scheduleNamed(std::string_view name);
+
 /// Pins; what is not pinned is searched.
 struct SearchOptions {
-  std::optional<int64_t> microbatch;     ///< one of Problem::microbatches
+  Schedule schedule = Schedule::Auto;
+  /// Of every phase. Where it does not divide a group's share of the batch, one
+  /// smaller microbatch follows. Both are in Problem::microbatches.
+  std::optional<int64_t> microbatch;
   std::optional<UpdateOrder> update;     ///< default: just in time
   Recompute recompute = Recompute::Auto; ///< None: packs but the last keep
   Residency residency = Residency::Auto; ///< None: nothing stays between phases
   std::optional<int> layersPerPack;      ///< the last pack may be smaller
   std::optional<UpdatePlace> updatePlace; ///< Host or Device
+  /// Instead of the fastest plan one that is drawn at random from all that fit:
+  /// packs, devices, what stays and where, rings, places of updates. Pins hold.
+  /// For tests: plans with equal numerics must give equal bits.
+  std::optional<uint64_t> randomSeed;
 };
+
+/// Microbatch sizes for which a problem needs costs, ascending: divisors of the
+/// batch and of the shares that `devices` may have of it, and what remains
+/// where one divides a share but not another; or the pinned size with its
+/// remainders. At most a dozen.
+std::vector<int64_t> candidateMicrobatches(int64_t batch, int devices,
+                                           const SearchOptions &options = {});
 
 /// No plan at this capacity.
 struct Infeasible {
-  int64_t minDeviceBytes =
-      0; ///< the least capacity that has a plan; every larger one has
+  /// The least capacity, of each device, that has a plan; every larger one has.
+  int64_t minDeviceBytes = 0;
   int64_t boundBytes = 0; ///< lowerBound()
-  int64_t capacity = 0;
+  int64_t capacity = 0;   ///< of `device`
+  int device = 0;         ///< the one that is too small
   int largestLayer = 0;
   int64_t hostBytesNeeded = 0; ///< > 0: the host store is what does not fit
   int64_t hostBytes = 0;
@@ -49,7 +78,14 @@ struct Planned {
   int64_t minDeviceBytes = 0;
   int64_t boundBytes = 0;
   int candidates = 0; ///< plans simulated
+  /// What it became: Auto resolves to one of the others. Groups of several
+  /// devices count as data parallel, one device as a pipeline.
+  Schedule schedule = Schedule::HarmonyPp;
 };
+
+/// What a plan has of each kind, as "packs 5, devices 3, ...": the spread of
+/// random plans is measured by it.
+std::string kinds(const Plan &plan, const Problem &problem);
 
 using Result = std::variant<Planned, Infeasible>;
 

@@ -1,0 +1,309 @@
+//===- Layout.cpp - Packs on devices --------------------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Planner/Layout.h"
+
+#include <algorithm>
+#include <set>
+
+namespace harmony::planner {
+
+int Layout::backwardDevice(int pack) const {
+  if (placement == Placement::Mirror)
+    return pack % pipeline;
+  int turn = static_cast<int>(backwardEnds.size()) - 1;
+  return (static_cast<int>(forwardEnds.size()) + turn - pack) % pipeline;
+}
+
+bool Layout::canKeep(int pack) const {
+  if (forwardMicrobatch != backwardMicrobatch ||
+      pack + 1 == static_cast<int>(backwardEnds.size()))
+    return false;
+  for (int f = 0; f < static_cast<int>(forwardEnds.size()); ++f)
+    if (forwardEnds[f] == backwardEnds[pack])
+      return firstForward(f) == firstBackward(pack) &&
+             forwardDevice(f) == backwardDevice(pack);
+  return false;
+}
+
+Layout uniformLayout(const Problem &problem, int groups, int pipeline,
+                     Placement placement, const std::vector<int> &packEnds,
+                     int64_t microbatch) {
+  Layout layout;
+  layout.groups = groups;
+  layout.pipeline = pipeline;
+  layout.placement = placement;
+  layout.forwardEnds = packEnds;
+  if (problem.training) {
+    layout.forwardEnds.pop_back();
+    layout.backwardEnds = packEnds;
+    layout.keep.assign(packEnds.size(), 0);
+  }
+  layout.forwardMicrobatch = layout.backwardMicrobatch = microbatch;
+  return layout;
+}
+
+std::vector<int64_t> sharesOf(int64_t batch, int groups) {
+  std::vector<int64_t> shares;
+  for (int g = 0; g < groups; ++g)
+    shares.push_back(batch / groups + (g < batch % groups ? 1 : 0));
+  return shares;
+}
+
+bool canSplit(const Problem &problem, int groups, int64_t microbatch) {
+  auto known = [&](int64_t u) {
+    return std::binary_search(problem.microbatches.begin(),
+                              problem.microbatches.end(), u);
+  };
+  for (int64_t share : sharesOf(problem.batch, groups))
+    if ((share >= microbatch && !known(microbatch)) ||
+        (share % microbatch != 0 && !known(share % microbatch)))
+      return false;
+  return problem.batch >= groups;
+}
+
+namespace {
+
+/// Phases of all groups, pack by pack.
+class PhaseList {
+public:
+  PhaseList(const Problem &problem, const Layout &layout)
+      : layout(layout), shares(sharesOf(problem.batch, layout.groups)) {}
+
+  void add(PhaseKind kind, int first, int last, int device, int64_t microbatch,
+           bool keep) {
+    int64_t sample = 0;
+    for (int g = 0; g < layout.groups; ++g) {
+      PhaseChoice phase;
+      phase.device = g * layout.pipeline + device;
+      phase.group = g;
+      phase.kind = kind;
+      phase.firstLayer = first;
+      phase.lastLayer = last;
+      phase.keep = keep;
+      int64_t whole = shares[g] / microbatch;
+      if (whole > 0)
+        addPart(phase, microbatch, sample, whole);
+      int64_t left = shares[g] % microbatch;
+      if (left > 0)
+        addPart(phase, left, sample + whole * microbatch, 1);
+      sample += shares[g];
+    }
+  }
+
+  std::vector<PhaseChoice> phases;
+
+private:
+  const Layout &layout;
+  std::vector<int64_t> shares;
+
+  void addPart(PhaseChoice phase, int64_t microbatch, int64_t firstSample,
+               int64_t trips) {
+    phase.microbatch = microbatch;
+    phase.firstSample = firstSample;
+    phase.trips = trips;
+    phases.push_back(phase);
+  }
+};
+
+} // namespace
+
+std::vector<PhaseChoice> phasesOf(const Problem &problem,
+                                  const Layout &layout) {
+  PhaseList list(problem, layout);
+  int turn = static_cast<int>(layout.backwardEnds.size()) - 1;
+  auto keeps = [&](int pack) {
+    return pack >= 0 && pack < turn && layout.keep[pack] &&
+           layout.canKeep(pack);
+  };
+  for (int f = 0; f < static_cast<int>(layout.forwardEnds.size()); ++f) {
+    int pack = turn - 1;
+    while (pack >= 0 && layout.backwardEnds[pack] != layout.forwardEnds[f])
+      --pack;
+    list.add(PhaseKind::Forward, layout.firstForward(f), layout.forwardEnds[f],
+             layout.forwardDevice(f), layout.forwardMicrobatch, keeps(pack));
+  }
+  for (int pack = turn; pack >= 0; --pack)
+    list.add(pack == turn ? PhaseKind::Turn : PhaseKind::Backward,
+             layout.firstBackward(pack), layout.backwardEnds[pack],
+             layout.backwardDevice(pack), layout.backwardMicrobatch,
+             keeps(pack));
+  return std::move(list.phases);
+}
+
+std::vector<int> spreadOwners(const Problem &problem, const Layout &layout) {
+  std::vector<int> owners(problem.tensors.size(), -1);
+  std::vector<int64_t> load(
+      static_cast<size_t>(layout.groups) * layout.pipeline, 0);
+  for (int pack = static_cast<int>(layout.backwardEnds.size()) - 1; pack >= 0;
+       --pack) {
+    // The tensors whose last gradient use lies in this pack: the first layer's.
+    std::vector<int> tensors;
+    for (size_t t = 0; t < problem.tensors.size(); ++t) {
+      const std::vector<GradientUse> &uses = problem.tensors[t].gradientUses;
+      if (!uses.empty() && uses.front().layer >= layout.firstBackward(pack) &&
+          uses.front().layer <= layout.backwardEnds[pack])
+        tensors.push_back(static_cast<int>(t));
+    }
+    std::stable_sort(tensors.begin(), tensors.end(), [&](int a, int b) {
+      return problem.tensors[a].bytes > problem.tensors[b].bytes;
+    });
+    for (int t : tensors) {
+      int best = layout.backwardDevice(pack);
+      for (int g = 1; g < layout.groups; ++g) {
+        int device = g * layout.pipeline + layout.backwardDevice(pack);
+        if (load[device] < load[best])
+          best = device;
+      }
+      owners[t] = best;
+      load[best] += problem.tensors[t].bytes + problem.tensors[t].stateBytes;
+    }
+  }
+  return owners;
+}
+
+namespace {
+
+/// Analytic: every phase loads its tensors and what it reads from other phases,
+/// less the share for which there is room.
+class Estimator {
+public:
+  Estimator(const Problem &problem, const Machine &machine,
+            const Layout &layout, bool updateOnHost)
+      : problem(problem), machine(machine), layout(layout),
+        onHost(updateOnHost),
+        samples(sharesOf(problem.batch, layout.groups).front()),
+        loads(layout.pipeline) {}
+
+  Estimate run() {
+    for (int f = 0; f < static_cast<int>(layout.forwardEnds.size()); ++f)
+      addPack(layout.firstForward(f), layout.forwardEnds[f],
+              layout.forwardDevice(f), true, false);
+    int turn = static_cast<int>(layout.backwardEnds.size()) - 1;
+    for (int pack = turn; pack >= 0; --pack)
+      addPack(layout.firstBackward(pack), layout.backwardEnds[pack],
+              layout.backwardDevice(pack), pack == turn, true);
+    return total();
+  }
+
+private:
+  struct Load {
+    double compute = 0, recompute = 0, in = 0, out = 0;
+    std::set<int> tensors; ///< that its phases use
+    double needed = 0;     ///< bytes of all that could stay
+  };
+
+  const Problem &problem;
+  const Machine &machine;
+  const Layout &layout;
+  bool onHost;
+  int64_t samples; ///< of the largest share
+  std::vector<Load> loads;
+  double slowestForward = 0, slowestBackward = 0; ///< of one microbatch
+
+  void addPack(int first, int last, int device, bool forward, bool backward) {
+    Load &load = loads[device];
+    int64_t u = std::min(backward ? layout.backwardMicrobatch
+                                  : layout.forwardMicrobatch,
+                         samples);
+    double trips = static_cast<double>(samples) / static_cast<double>(u);
+    double compute = 0, recompute = 0;
+    std::set<int> tensors;
+    for (int l = first; l <= last; ++l) {
+      const Cost &cost = problem.cost(l, u);
+      compute += (forward ? cost.forwardSeconds : 0) +
+                 (backward ? cost.backwardSeconds : 0);
+      recompute += backward && !forward ? cost.forwardSeconds : 0;
+      for (const TensorUse &use : problem.layers[l].tensors)
+        tensors.insert(use.tensor);
+      for (const ValueUse &use : problem.layers[l].inputs)
+        if (problem.values[use.value].producer < first)
+          addValue(load, use.value, device);
+    }
+    load.compute += compute * trips;
+    load.recompute += recompute * trips;
+    (backward ? slowestBackward : slowestForward) = std::max(
+        backward ? slowestBackward : slowestForward, compute + recompute);
+    for (int t : tensors) {
+      const Tensor &tensor = problem.tensors[t];
+      load.in += static_cast<double>(tensor.bytes);
+      if (load.tensors.insert(t).second)
+        load.needed += static_cast<double>(tensor.bytes);
+      if (backward && !tensor.gradientUses.empty())
+        addUpdate(load, tensor);
+    }
+  }
+
+  void addUpdate(Load &load, const Tensor &tensor) {
+    double gradient = static_cast<double>(tensor.gradientBytes);
+    double state =
+        static_cast<double>(tensor.bytes + tensor.stateBytes) / layout.groups;
+    load.needed += gradient;
+    if (onHost) {
+      load.out += gradient;
+      return;
+    }
+    load.compute += problem.deviceUpdate.seconds(tensor.bytes) / layout.groups;
+    load.in += state - static_cast<double>(tensor.bytes) / layout.groups;
+    load.out += state;
+    load.needed += state;
+  }
+
+  /// Copied from another device, or stored and loaded again.
+  void addValue(Load &load, int v, int device) {
+    const Value &value = problem.values[v];
+    double bytes = static_cast<double>(value.bytesPerSample) *
+                   static_cast<double>(samples);
+    load.in += bytes;
+    load.needed += bytes;
+    if (!value.isInput())
+      loads[device].out += bytes;
+  }
+
+  Estimate total() const {
+    Estimate result;
+    double hostUpdates = 0;
+    std::vector<double> shared(machine.resources.size(), 0);
+    for (int q = 0; q < layout.pipeline; ++q) {
+      const Load &load = loads[q];
+      double moved =
+          1 - std::min(1.0, static_cast<double>(machine.devices[q].capacity) /
+                                std::max(1.0, load.needed));
+      result.compute = std::max(result.compute, load.compute);
+      result.seconds = std::max({result.seconds, load.compute + load.recompute,
+                                 load.in * moved / rate(hostEndpoint, q),
+                                 load.out * moved / rate(q, hostEndpoint)});
+      for (int r : machine.link(hostEndpoint, q).shares)
+        shared[r] += load.in * moved * layout.groups;
+      for (int r : machine.link(q, hostEndpoint).shares)
+        shared[r] += load.out * moved * layout.groups;
+    }
+    for (size_t r = 0; r < shared.size(); ++r)
+      result.seconds = std::max(
+          result.seconds, shared[r] / machine.resources[r].bytesPerSecond);
+    for (const Tensor &tensor : problem.tensors)
+      if (onHost && !tensor.gradientUses.empty())
+        hostUpdates += problem.hostUpdate.seconds(tensor.bytes);
+    result.seconds = std::max(result.seconds, hostUpdates);
+    result.seconds +=
+        (layout.pipeline - 1) * (slowestForward + slowestBackward);
+    return result;
+  }
+
+  double rate(int from, int to) const {
+    return machine.link(from, to).bytesPerSecond;
+  }
+};
+
+} // namespace
+
+Estimate estimate(const Problem &problem, const Machine &machine,
+                  const Layout &layout, bool updateOnHost) {
+  return Estimator(problem, machine, layout, updateOnHost).run();
+}
+
+} // namespace harmony::planner

@@ -1,0 +1,85 @@
+//===- Layout.h - Packs on devices ------------------------------*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the search enumerates: data-parallel groups, packs of each direction,
+// their devices and microbatch sizes. What stays where is filled in afterwards.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef COMPILER_PLANNER_LAYOUT_H
+#define COMPILER_PLANNER_LAYOUT_H
+
+#include "compiler/Planner/Build.h"
+
+namespace harmony::planner {
+
+/// How packs lie on the devices of a group, Q of them. Forward pack k is on
+/// device k mod Q.
+enum class Placement {
+  Ring,  ///< turn and backward packs continue in the same direction
+  Mirror ///< backward pack k is on device k mod Q as well: tensors and saved
+         ///< blocks may stay from one direction to the other
+};
+
+/// Group g has devices [g * pipeline, (g + 1) * pipeline).
+struct Layout {
+  int groups = 1;   ///< G
+  int pipeline = 1; ///< Q, devices of a group
+  Placement placement = Placement::Ring;
+  /// Last layer of each pack, ascending. The last backward pack is the turn and
+  /// ends with layer R-1; forward packs cover the layers before it. A
+  /// forward-only problem has no backward packs.
+  std::vector<int> forwardEnds, backwardEnds;
+  int64_t forwardMicrobatch = 1, backwardMicrobatch = 1;
+  /// By backward pack but the turn: keep instead of recomputing. Only where
+  /// canKeep().
+  std::vector<char> keep;
+
+  int firstBackward(int pack) const {
+    return pack == 0 ? 0 : backwardEnds[pack - 1] + 1;
+  }
+  int firstForward(int pack) const {
+    return pack == 0 ? 0 : forwardEnds[pack - 1] + 1;
+  }
+  int forwardDevice(int pack) const { return pack % pipeline; }
+  int backwardDevice(int pack) const;
+  /// Whether a forward pack has the same layers, device and microbatches.
+  bool canKeep(int pack) const;
+};
+
+/// Equal packs and microbatch sizes in both directions, nothing kept.
+Layout uniformLayout(const Problem &problem, int groups, int pipeline,
+                     Placement placement, const std::vector<int> &packEnds,
+                     int64_t microbatch);
+
+/// The samples of each group: D / G of them, the first D mod G one more.
+std::vector<int64_t> sharesOf(int64_t batch, int groups);
+
+/// Whether the problem has costs for a microbatch size in every share and for
+/// what remains there.
+bool canSplit(const Problem &problem, int groups, int64_t microbatch);
+
+/// In issue order: by pack, its groups side by side, what remains of a share
+/// behind the phase that leaves it.
+std::vector<PhaseChoice> phasesOf(const Problem &problem, const Layout &layout);
+
+/// Devices that update: of each tensor the group whose device has least to
+/// update so far, in the order of packs, so that the updates of a pack are
+/// spread evenly.
+std::vector<int> spreadOwners(const Problem &problem, const Layout &layout);
+
+/// What a layout takes at least, for ranking.
+struct Estimate {
+  double compute = 0; ///< of the busiest device, without recomputation
+  double seconds = 0; ///< with recomputation, filling of the pipeline, links
+};
+Estimate estimate(const Problem &problem, const Machine &machine,
+                  const Layout &layout, bool updateOnHost);
+
+} // namespace harmony::planner
+
+#endif // COMPILER_PLANNER_LAYOUT_H
