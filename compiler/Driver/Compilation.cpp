@@ -158,7 +158,8 @@ int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
   ModelOptions build;
   build.training = forTraining;
   build.batch = batch;
-  build.microbatch = options.microbatch;
+  if (options.microbatch)
+    build.microbatches = {*options.microbatch};
   build.splittable = !(*module)->hasAttr("nn.unsplittable");
   build.rates.flopsPerSecond = machine.devices[0].flopsPerSecond;
   build.rates.bytesPerSecond = build.rates.updateBytesPerSecond =

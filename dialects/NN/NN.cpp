@@ -351,6 +351,27 @@ LogicalResult StepScalarsOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyMapping(*this, symbols, getFunctionAttr(), inputs, outputs);
 }
 
+LogicalResult ContributionOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  SmallVector<Type> inputs;
+  Builder builder(getContext());
+  if (failed(appendTypes(*this, symbols,
+                         builder.getArrayAttr({getParameterAttr()}), inputs)))
+    return failure();
+  return verifyMapping(*this, symbols, getFunctionAttr(), inputs,
+                       RankedTensorType::get({}, builder.getF32Type()));
+}
+
+LogicalResult EpilogueOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  SmallVector<Type> inputs(
+      getContributions().size(),
+      RankedTensorType::get({}, Float32Type::get(getContext()))),
+      outputs;
+  if (failed(appendTypes(*this, symbols, getReads(), inputs)) ||
+      failed(appendTypes(*this, symbols, getWrites(), outputs)))
+    return failure();
+  return verifyMapping(*this, symbols, getFunctionAttr(), inputs, outputs);
+}
+
 LogicalResult LossOp::verify() {
   if (typeOf(getNumerator()).getRank() != 0 ||
       !typeOf(getNumerator()).getElementType().isFloat())

@@ -88,7 +88,7 @@ def NN_VariableOp : NN_Op<"variable", [Symbol]> {
   let description = [{
     Parameters, buffers, state of the training graph or of a built-in optimizer, large
     constants, and step scalars (role scalar, rank 0, f32: written once per step, by the
-    runtime where `nn.scalar_kind` holds a HmScalarKind, else by nn.step_scalars). `initial` is a `#nn.file`, an elements attribute, or absent for
+    runtime where `nn.scalar_kind` holds a HmScalarKind, else by nn.step_scalars or nn.epilogue). `initial` is a `#nn.file`, an elements attribute, or absent for
     zero. `source_name` is the initializer's name in the model.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type,
@@ -369,6 +369,28 @@ def NN_StepScalarsOp : NN_Op<"step_scalars", [DeclareOpInterfaceMethods<SymbolUs
   }];
   let arguments = (ins FlatSymbolRefAttr:$function, FlatSymbolRefArrayAttr:$reads, FlatSymbolRefArrayAttr:$writes);
   let assemblyFormat = "$function `reads` $reads `writes` $writes attr-dict";
+}
+
+def NN_ContributionOp : NN_Op<"contribution", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "what one gradient adds to scalars that depend on all of them";
+  let description = [{
+    `function` maps the gradient of `parameter` (the sum of its uses) to one f32, in an order of additions
+    that its shape alone decides: a part of the global norm. Read by nn.epilogue.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$parameter, FlatSymbolRefAttr:$function);
+  let assemblyFormat = "$parameter `by` $function attr-dict";
+}
+
+def NN_EpilogueOp : NN_Op<"epilogue", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "scalar work of the optimizer that depends on gradients, once per step on the host";
+  let description = [{
+    Runs after every gradient is complete and before any update. `function` maps the results of the
+    nn.contribution of each parameter in `contributions`, then `reads`, variables of role scalar, to
+    `writes`: variables of role scalar, such as the factor that clips, or rank 0 state.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$function, FlatSymbolRefArrayAttr:$contributions,
+                       FlatSymbolRefArrayAttr:$reads, FlatSymbolRefArrayAttr:$writes);
+  let assemblyFormat = "$function `contributions` $contributions `reads` $reads `writes` $writes attr-dict";
 }
 
 // Fusion groups.

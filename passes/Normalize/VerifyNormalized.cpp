@@ -36,6 +36,7 @@ struct VerifyNormalizedPass
     }
     ok &= succeeded(verifyMain(main));
     ok &= succeeded(verifyUpdates(module));
+    ok &= succeeded(verifyEpilogue(module));
     if (!ok)
       signalPassFailure();
   }
@@ -139,6 +140,29 @@ struct VerifyNormalizedPass
       error.attachNote(position->second.getLoc()) << "the first update is here";
       return error;
     }
+    return success();
+  }
+
+  /// At most one epilogue, which reads every contribution, one to a parameter.
+  static LogicalResult verifyEpilogue(ModuleOp module) {
+    SmallVector<nn::EpilogueOp> epilogues(module.getOps<nn::EpilogueOp>());
+    if (epilogues.size() > 1)
+      return epilogues[1].emitError("is the second of the module");
+    llvm::SmallSetVector<Attribute, 16> parameters;
+    for (auto contribution : module.getOps<nn::ContributionOp>())
+      if (!parameters.insert(contribution.getParameterAttr()))
+        return contribution.emitError("is the second of ")
+               << contribution.getParameterAttr();
+    SmallVector<Attribute> read;
+    if (!epilogues.empty())
+      llvm::append_range(read, epilogues[0].getContributions());
+    for (Attribute parameter : read)
+      if (!parameters.remove(parameter))
+        return epilogues[0].emitError("reads the contribution of ")
+               << parameter << ", which has none or is read twice";
+    if (!parameters.empty())
+      return module.emitError("no nn.epilogue reads the contribution of ")
+             << parameters.front();
     return success();
   }
 };

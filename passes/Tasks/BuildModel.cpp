@@ -47,6 +47,12 @@ std::string harmony::updateTaskName(const std::string &function, int uses) {
   return uses == 1 ? name : name + ".uses" + std::to_string(uses);
 }
 
+std::string harmony::contributionTaskName(const std::string &function,
+                                          int uses) {
+  std::string name = "contribution." + function;
+  return uses == 1 ? name : name + ".uses" + std::to_string(uses);
+}
+
 //===----------------------------------------------------------------------===//
 // Building
 //===----------------------------------------------------------------------===//
@@ -79,9 +85,8 @@ public:
     problem.training = options.training;
     problem.batch = options.batch;
     problem.splittable = options.splittable;
-    if (options.microbatch)
-      problem.microbatches = {*options.microbatch};
-    else
+    problem.microbatches = options.microbatches;
+    if (problem.microbatches.empty())
       for (int64_t u = options.splittable ? 1 : options.batch;
            u <= options.batch; ++u)
         if (options.batch % u == 0)
@@ -99,7 +104,7 @@ public:
       return failure();
     if (options.training &&
         (failed(lowerPrologue(chain)) || failed(addUpdates()) ||
-         failed(lowerStepScalars())))
+         failed(lowerStepScalars()) || failed(addEpilogue())))
       return failure();
     if (failed(lowerLayers()))
       return failure();
@@ -124,8 +129,14 @@ private:
   int addValue(const std::string &name, RankedTensorType type) {
     planner::Value value;
     value.name = name;
-    (nn::getBatch(type) ? value.bytesPerSample : value.fixedBytes) =
+    nn::BatchAttr batch = nn::getBatch(type);
+    (batch ? value.bytesPerSample : value.fixedBytes) =
         tensorBytes(nn::instantiate(type, 1));
+    // Samples follow each other where no axis before the batch has more than
+    // one element.
+    value.sliceable =
+        batch && llvm::all_of(type.getShape().take_front(batch.getAxis()),
+                              [](int64_t extent) { return extent == 1; });
     model.problem.values.push_back(value);
     model.valueInput.push_back(-1);
     return model.problem.values.size() - 1;
@@ -145,12 +156,13 @@ private:
       model.problem.tensors.push_back(tensor);
       model.tensorVariable.push_back(symbol.str());
       model.updates.emplace_back();
+      model.contributions.emplace_back();
     }
     return it->second;
   }
 
   int addScalar(const std::string &name, planner::ScalarRole role) {
-    model.problem.scalars.push_back({name, 4, role});
+    model.problem.scalars.push_back({name, 4, role, -1});
     return model.problem.scalars.size() - 1;
   }
 
@@ -231,6 +243,8 @@ private:
               "the loss is also read by other layers, which is not supported");
         layer.isLoss = true;
         const LossBinding &loss = model.losses[numerator->second];
+        model.problem.scalars[loss.accumulator].layer =
+            static_cast<int>(model.problem.layers.size());
         binding.results.push_back({-1, -1, loss.accumulator});
         binding.cotangentScalar.push_back(loss.seed);
         continue;
@@ -527,11 +541,7 @@ private:
       for (auto scalar : op.getScalars().getAsRange<FlatSymbolRefAttr>())
         update.scalars.push_back(scalar.getValue().str());
       factor = 3 + 2.0 * update.states.size();
-      int uses = 0;
-      for (const planner::Layer &layer : model.problem.layers)
-        for (const planner::TensorUse &use : layer.tensors)
-          uses += use.tensor == found->second && use.gradient;
-      if (failed(lowerUpdate(op, update, uses)))
+      if (failed(lowerUpdate(op, update, countUses(found->second))))
         return failure();
     }
     for (planner::Tensor &tensor : model.problem.tensors)
@@ -547,6 +557,81 @@ private:
     return success();
   }
 
+  int countUses(int tensor) const {
+    int uses = 0;
+    for (const planner::Layer &layer : model.problem.layers)
+      for (const planner::TensorUse &use : layer.tensors)
+        uses += use.tensor == tensor && use.gradient;
+    return uses;
+  }
+
+  /// The contributions of the tensors, in their order, and the host's task that
+  /// reads them.
+  LogicalResult addEpilogue() {
+    auto epilogues = module.getOps<nn::EpilogueOp>();
+    if (epilogues.empty())
+      return success();
+    nn::EpilogueOp epilogue = *epilogues.begin();
+    model.problem.epilogue = true;
+    llvm::StringMap<int64_t> bytes; // of the contribution, by parameter
+    for (auto op : module.getOps<nn::ContributionOp>()) {
+      auto found = tensors.find(op.getParameter());
+      if (found == tensors.end())
+        return op.emitOpError("parameter is not read by any layer");
+      model.contributions[found->second] = op.getFunction().str();
+      FailureOr<schedule::TaskOp> task =
+          lowerContribution(op, countUses(found->second));
+      if (failed(task))
+        return failure();
+      int64_t result = task->findSlot(SlotKind::result);
+      bytes[op.getParameter()] =
+          cast<schedule::SlotAttr>(task->getSlots()[result]).getBytes();
+    }
+    llvm::StringMap<int64_t> positions; // by parameter
+    for (planner::Tensor &tensor : model.problem.tensors) {
+      auto found = bytes.find(tensor.name);
+      if (found == bytes.end())
+        continue;
+      positions[tensor.name] = positions.size();
+      tensor.contribution = model.problem.scalars.size();
+      model.problem.scalars.push_back({"contribution of " + tensor.name,
+                                       found->second,
+                                       planner::ScalarRole::Contribution,
+                                       -1});
+    }
+    OwningOpRef<func::FuncOp> function = cast<func::FuncOp>(
+        symbols.lookup<func::FuncOp>(epilogue.getFunction())->clone());
+    formGroups(*function);
+    TaskOptions task;
+    task.name = epilogueTaskName();
+    task.writeLast = true;
+    fill(task, *function, SlotKind::argument, SlotKind::result);
+    for (auto [argument, parameter] : llvm::enumerate(
+             epilogue.getContributions().getAsRange<FlatSymbolRefAttr>()))
+      task.argumentIndices[argument] = positions.lookup(parameter.getValue());
+    return lowerTask(*function, task, module, kernels);
+  }
+
+  FailureOr<schedule::TaskOp> lowerContribution(nn::ContributionOp op,
+                                                int uses) {
+    std::string name = contributionTaskName(op.getFunction().str(), uses);
+    if (auto task = module.lookupSymbol<schedule::TaskOp>(name))
+      return task;
+    OwningOpRef<func::FuncOp> owner = cast<func::FuncOp>(
+        symbols.lookup<func::FuncOp>(op.getFunction())->clone());
+    func::FuncOp function = *owner;
+    sumGradients(function, 0, uses);
+    formGroups(function);
+    TaskOptions task;
+    task.name = name;
+    task.family = schedule::Family::update;
+    task.workspaceInResult = true;
+    fill(task, function, SlotKind::gradient, SlotKind::result);
+    if (failed(lowerTask(function, task, module, kernels)))
+      return failure();
+    return module.lookupSymbol<schedule::TaskOp>(name);
+  }
+
   LogicalResult lowerUpdate(nn::OptimizeOp op, const UpdateBinding &update,
                             int uses) {
     std::string name = updateTaskName(update.function, uses);
@@ -555,7 +640,7 @@ private:
     OwningOpRef<func::FuncOp> owner = cast<func::FuncOp>(
         symbols.lookup<func::FuncOp>(op.getFunction())->clone());
     func::FuncOp function = *owner;
-    sumGradients(function, uses);
+    sumGradients(function, 1, uses);
     formGroups(function);
     TaskOptions task;
     task.name = name;
@@ -583,18 +668,18 @@ private:
     return lowerTask(function, task, module, kernels);
   }
 
-  /// The function with one gradient argument per use, added in the order of the
-  /// uses.
-  static void sumGradients(func::FuncOp function, int uses) {
-    Value gradient = function.getArgument(1);
+  /// The function with one argument per use for the gradient, which is argument
+  /// `position`, added in the order of the uses.
+  static void sumGradients(func::FuncOp function, unsigned position, int uses) {
+    Value gradient = function.getArgument(position);
     SmallVector<Operation *> readers(gradient.getUsers());
     OpBuilder builder = OpBuilder::atBlockBegin(&function.front());
     Value sum = gradient;
     for (int use = 1; use < uses; ++use) {
-      (void)function.insertArgument(1 + use, gradient.getType(),
+      (void)function.insertArgument(position + use, gradient.getType(),
                                     DictionaryAttr(), function.getLoc());
       sum = arith::AddFOp::create(builder, function.getLoc(), sum,
-                                  function.getArgument(1 + use));
+                                  function.getArgument(position + use));
     }
     for (Operation *reader : readers)
       reader->replaceUsesOfWith(gradient, sum);

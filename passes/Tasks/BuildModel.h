@@ -24,8 +24,9 @@ struct CostRates {
 
 struct ModelOptions {
   bool training = true;
-  int64_t batch = 1;                 ///< D
-  std::optional<int64_t> microbatch; ///< the only candidate
+  int64_t batch = 1; ///< D
+  /// Candidates, ascending, from 1 to the batch; none: its divisors.
+  std::vector<int64_t> microbatches;
   bool splittable = true;
   CostRates rates;
 };

@@ -690,8 +690,14 @@ private:
   void emit() {
     cost.launches = launches.size();
     int workspaceSlot = -1;
-    if (cost.workspace)
+    int64_t workspaceOffset = 0;
+    if (cost.workspace && options.workspaceInResult) {
+      workspaceSlot = addSlot(schedule::SlotKind::result, 0, 0);
+      workspaceOffset = schedule::alignTo64(slots[workspaceSlot].bytes);
+      slots[workspaceSlot].bytes = workspaceOffset + cost.workspace;
+    } else if (cost.workspace) {
       workspaceSlot = addSlot(schedule::SlotKind::workspace, 0, cost.workspace);
+    }
     OpBuilder builder(module.getContext());
     builder.setInsertionPointToEnd(module.getBody());
     MLIRContext *context = module.getContext();
@@ -706,9 +712,12 @@ private:
       SmallVector<schedule::RefAttr> refs;
       for (const Launch::Operand &operand : launch.operands) {
         const Buffer &buffer = buffers[operand.buffer];
+        bool isWorkspace = buffer.slot < 0;
+        int64_t offset = buffer.offset + operand.offset +
+                         (isWorkspace ? workspaceOffset : 0);
         refs.push_back(schedule::RefAttr::get(
-            context, buffer.slot < 0 ? workspaceSlot : buffer.slot,
-            buffer.offset + operand.offset, operand.bytes, operand.access));
+            context, isWorkspace ? workspaceSlot : buffer.slot, offset,
+            operand.bytes, operand.access));
       }
       switch (launch.kind) {
       case Launch::Kind::Kernel:

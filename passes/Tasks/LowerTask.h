@@ -36,6 +36,10 @@ struct TaskOptions {
   /// Results are written after everything has been read: slots may share
   /// memory.
   bool writeLast = false;
+
+  /// The workspace lies behind the first result, in its slot, from the next
+  /// multiple of 64 bytes on: for tasks that nobody gives a workspace.
+  bool workspaceInResult = false;
 };
 
 /// What one execution of a task costs.

@@ -44,7 +44,7 @@ struct LowerTasks : harmony::impl::LowerTasksPassBase<LowerTasks> {
     options.training = !evaluate;
     options.batch = samples;
     if (part)
-      options.microbatch = part;
+      options.microbatches = {part};
     if (failed(harmony::buildModel(module, kernels, options)))
       signalPassFailure();
   }

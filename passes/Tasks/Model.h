@@ -69,6 +69,8 @@ struct Model {
   std::vector<int> outputs; ///< by @evaluate's result: Problem::values
   std::vector<LossBinding> losses;
   std::vector<UpdateBinding> updates; ///< by Problem::tensors
+  /// By Problem::tensors: function of nn.contribution; empty: none.
+  std::vector<std::string> contributions;
   std::vector<std::string>
       prologueVariables; ///< that the prologue reads: tables of class weights
 };
@@ -85,6 +87,10 @@ std::string backwardTaskName(const std::string &function, int64_t microbatch,
                              const std::vector<int> &accumulate);
 /// Update of a tensor with `uses` gradient uses.
 std::string updateTaskName(const std::string &function, int uses);
+/// What the gradient of a tensor gives to the epilogue (gradient k: of use k;
+/// result 0: the scalar, one f32, and behind it what computing it takes: as
+/// many bytes as Problem::scalars says).
+std::string contributionTaskName(const std::string &function, int uses);
 /// Once per step on the host: denominators and seeds of the loss from the batch
 /// inputs (argument i: graph input i; parameter j: Model::prologueVariables[j];
 /// result 2k: denominator of term k, result 2k+1: its seed).
@@ -92,6 +98,11 @@ inline const char *prologueTaskName() { return "host.prologue"; }
 /// nn.step_scalars: argument i: reads[i], result j: writes[j]; absent if the
 /// module has none.
 inline const char *stepScalarsTaskName() { return "host.step_scalars"; }
+/// nn.epilogue, on the host after all contributions and before all updates: of
+/// n contributions, argument i: of the i-th tensor that has one, by
+/// Problem::tensors; argument n + i: reads[i]; result j: writes[j]. Absent
+/// unless Problem::epilogue.
+inline const char *epilogueTaskName() { return "host.epilogue"; }
 
 } // namespace harmony
 

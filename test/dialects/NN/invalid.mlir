@@ -160,6 +160,40 @@ func.func private @f()
 
 // -----
 
+nn.variable <parameter> @w : tensor<4xf32>
+// expected-error@+1 {{no nn.variable is named @v}}
+nn.contribution @v by @f
+func.func private @f(tensor<4xf32>) -> tensor<f32>
+
+// -----
+
+nn.variable <parameter> @w : tensor<4xf32>
+// expected-error@+1 {{function @f must have type '(tensor<4xf32>) -> tensor<f32>'}}
+nn.contribution @w by @f
+// expected-note@+1 {{it is declared here}}
+func.func private @f(tensor<4xf32>) -> tensor<1xf32>
+
+// -----
+
+// expected-error@+1 {{no nn.variable is named @v}}
+nn.epilogue @f contributions [] reads [@v] writes []
+
+// -----
+
+// expected-error@+1 {{no nn.variable is named @v}}
+nn.epilogue @f contributions [] reads [] writes [@v]
+
+// -----
+
+nn.variable <parameter> @w : tensor<4xf32>
+nn.variable <scalar> @r : tensor<f32>
+// expected-error@+1 {{function @f must have type '(tensor<f32>, tensor<f32>) -> tensor<f32>'}}
+nn.epilogue @f contributions [@w] reads [@r] writes [@r]
+// expected-note@+1 {{it is declared here}}
+func.func private @f(tensor<f32>) -> tensor<f32>
+
+// -----
+
 func.func @f(%x: tensor<4xf32>) {
   // expected-error@+1 {{numerator must be a floating scalar, not 'tensor<4xf32>'}}
   nn.loss %x scale 1.0 count 1.0 : tensor<4xf32>

@@ -25,6 +25,20 @@ nn.step_scalars @correct reads [@rate, @correction] writes [@correction]
 // CHECK: nn.optimize @weight by @sgd states [@moment] scalars [@rate]
 nn.optimize @weight by @sgd states [@moment] scalars [@rate]
 
+// CHECK: nn.contribution @weight by @square
+nn.contribution @weight by @square
+// CHECK: nn.epilogue @clip contributions [@weight] reads [@rate] writes [@correction]
+nn.epilogue @clip contributions [@weight] reads [@rate] writes [@correction]
+
+func.func private @square(%g: tensor<64x32xf32>) -> tensor<f32> {
+  %0 = arith.mulf %g, %g : tensor<64x32xf32>
+  %1 = nn.reduce sum %0 over [0, 1] : tensor<64x32xf32> -> tensor<f32>
+  return %1 : tensor<f32>
+}
+func.func private @clip(%square: tensor<f32>, %rate: tensor<f32>) -> tensor<f32> {
+  %0 = arith.divf %rate, %square : tensor<f32>
+  return %0 : tensor<f32>
+}
 func.func private @correct(%rate: tensor<f32>, %old: tensor<f32>) -> tensor<f32> {
   %0 = arith.mulf %rate, %old : tensor<f32>
   return %0 : tensor<f32>

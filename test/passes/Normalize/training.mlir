@@ -48,20 +48,20 @@ onnx.training @step algorithm @algorithm update [[@w, "new_w"], [@v, "new_v"], [
 // -----
 
 // An update that is not elementwise.
-onnx.initializer @w : tensor<3xf32> = dense<1.0> : tensor<3xf32>
-onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<?x3xf32> {onnx.name = "y"}) {
-  onnx.return %x : tensor<?x3xf32>
+onnx.initializer @w : tensor<2x3xf32> = dense<1.0> : tensor<2x3xf32>
+onnx.graph @main(%x: tensor<?x2x3xf32> {onnx.name = "x", onnx.dims = ["batch", 2, 3]}) -> (tensor<?x2x3xf32> {onnx.name = "y"}) {
+  onnx.return %x : tensor<?x2x3xf32>
 }
-onnx.graph @algorithm(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<f32> {onnx.name = "loss"}, tensor<3xf32> {onnx.name = "new_w"}) {
-  %w = onnx.initial_value @w : tensor<3xf32>
-  %y = onnx.node "Mul"(%x, %w) version 14 {} : (tensor<?x3xf32>, tensor<3xf32>) -> tensor<?x3xf32>
-  %loss = onnx.node "ReduceMean"(%y) version 18 {keepdims = 0 : si64} : (tensor<?x3xf32>) -> tensor<f32>
-  %g = onnx.gradient %loss : tensor<f32> xs(%w : tensor<3xf32>) zs(%x : tensor<?x3xf32>) at(%w, %x : tensor<3xf32>, tensor<?x3xf32>) -> tensor<3xf32>
+onnx.graph @algorithm(%x: tensor<?x2x3xf32> {onnx.name = "x", onnx.dims = ["batch", 2, 3]}) -> (tensor<f32> {onnx.name = "loss"}, tensor<2x3xf32> {onnx.name = "new_w"}) {
+  %w = onnx.initial_value @w : tensor<2x3xf32>
+  %y = onnx.node "Mul"(%x, %w) version 14 {} : (tensor<?x2x3xf32>, tensor<2x3xf32>) -> tensor<?x2x3xf32>
+  %loss = onnx.node "ReduceMean"(%y) version 18 {keepdims = 0 : si64} : (tensor<?x2x3xf32>) -> tensor<f32>
+  %g = onnx.gradient %loss : tensor<f32> xs(%w : tensor<2x3xf32>) zs(%x : tensor<?x2x3xf32>) at(%w, %x : tensor<2x3xf32>, tensor<?x2x3xf32>) -> tensor<2x3xf32>
   // expected-error@+1 {{the update of 'w' is not elementwise: 'nn.reduce' is not supported there}}
-  %n = onnx.node "ReduceL2"(%g) version 18 {keepdims = 0 : si64} : (tensor<3xf32>) -> tensor<f32>
-  %s = onnx.node "Div"(%g, %n) version 14 {} : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
-  %nw = onnx.node "Sub"(%w, %s) version 14 {} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
-  onnx.return %loss, %nw : tensor<f32>, tensor<3xf32>
+  %n = onnx.node "ReduceL2"(%g) version 13 {axes = array<i64: 1>} : (tensor<2x3xf32>) -> tensor<2x1xf32>
+  %s = onnx.node "Div"(%g, %n) version 14 {} : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>
+  %nw = onnx.node "Sub"(%w, %s) version 14 {} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  onnx.return %loss, %nw : tensor<f32>, tensor<2x3xf32>
 }
 onnx.training @step algorithm @algorithm update [[@w, "new_w"]]
 
@@ -79,7 +79,7 @@ onnx.graph @algorithm(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch"
   %y = onnx.node "Mul"(%x, %a) version 14 {} : (tensor<?x3xf32>, tensor<3xf32>) -> tensor<?x3xf32>
   %z = onnx.node "Add"(%y, %b) version 14 {} : (tensor<?x3xf32>, tensor<3xf32>) -> tensor<?x3xf32>
   %loss = onnx.node "ReduceMean"(%z) version 18 {keepdims = 0 : si64} : (tensor<?x3xf32>) -> tensor<f32>
-  // expected-error@+1 {{the update of @b reads 'ga', the gradient of another parameter; updates across parameters, such as clipping by the global norm, are not supported}}
+  // expected-error@+1 {{the update of 'b' reads 'ga', the gradient of another parameter; updates across parameters may read gradients through reductions to one element}}
   %ga, %gb = onnx.gradient %loss : tensor<f32> xs(%a, %b : tensor<3xf32>, tensor<3xf32>) zs(%x : tensor<?x3xf32>) at(%a, %b, %x : tensor<3xf32>, tensor<3xf32>, tensor<?x3xf32>) names ["ga", "gb"] -> tensor<3xf32>, tensor<3xf32>
   %na = onnx.node "Sub"(%a, %ga) version 14 {} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
   %nb = onnx.node "Sub"(%b, %ga) version 14 {} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>

@@ -60,3 +60,38 @@ func.func private @step(%w: tensor<f32>, %g: tensor<f32>) -> tensor<f32> { retur
 nn.optimize @w by @step states [] scalars []
 // expected-error@+1 {{updates @w a second time}}
 nn.optimize @w by @step states [] scalars []
+
+// -----
+
+nn.variable <parameter> @w : tensor<f32>
+func.func @main() { return }
+func.func private @c(%g: tensor<f32>) -> tensor<f32> { return %g : tensor<f32> }
+nn.contribution @w by @c
+// expected-error@+1 {{is the second of @w}}
+nn.contribution @w by @c
+
+// -----
+
+nn.variable <parameter> @w : tensor<f32>
+func.func @main() { return }
+func.func private @e(%c: tensor<f32>) { return }
+// expected-error@+1 {{reads the contribution of @w, which has none or is read twice}}
+nn.epilogue @e contributions [@w] reads [] writes []
+
+// -----
+
+func.func @main() { return }
+func.func private @e() { return }
+nn.epilogue @e contributions [] reads [] writes []
+// expected-error@+1 {{is the second of the module}}
+nn.epilogue @e contributions [] reads [] writes []
+
+// -----
+
+// expected-error@+1 {{no nn.epilogue reads the contribution of @w}}
+module {
+  nn.variable <parameter> @w : tensor<f32>
+  func.func @main() { return }
+  func.func private @c(%g: tensor<f32>) -> tensor<f32> { return %g : tensor<f32> }
+  nn.contribution @w by @c
+}
