@@ -113,12 +113,17 @@ void addPlanning(CLI::App *app, CompilerOptions &options) {
   app->add_option("--target", options.target, "what the executable runs on")
       ->check(CLI::IsMember({"host", "host:avx2", "host:avx512"}))
       ->capture_default_str();
+  app->add_option("--devices", options.devices,
+                  "number of devices; default: the machine's, 1 built in")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N");
   addSize(app, "--device-memory", options.deviceMemory, true,
-          "capacity of the device; default: what is available");
+          "capacity of each device, or a share of the training state over all "
+          "devices together (50%); default: what is available");
   addSize(app, "--host-memory", options.hostMemory, false,
           "budget of the host store");
   app->add_option("--machine", options.machine,
-                  "machine file (JSON): device, speeds, links")
+                  "machine file (JSON): devices, speeds, links")
       ->type_name("FILE");
   app->add_option("--batch", options.batch, "samples per optimizer step")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
@@ -146,6 +151,15 @@ void addPlanning(CLI::App *app, CompilerOptions &options) {
                   "optimizer with PyTorch's semantics; default: the graph's "
                   "own, else adamw")
       ->check(CLI::IsMember({"adamw", "adam", "sgd"}));
+  app->add_flag("--clip-grad-norm", options.clipGradNorm,
+                "clip gradients by their global norm; the threshold is the "
+                "executable's flag of that name");
+  app->add_option("--schedule", options.schedule,
+                  "Harmony as a pipeline or data parallel; the baselines "
+                  "virtualise each device's memory")
+      ->check(CLI::IsMember(
+          {"auto", "harmony-pp", "harmony-dp", "pp-swap", "dp-swap"}))
+      ->capture_default_str();
   app->add_option("--residency", options.residency,
                   "what stays on the device between packs")
       ->check(CLI::IsMember({"auto", "none"}))
@@ -164,6 +178,13 @@ void addPlanning(CLI::App *app, CompilerOptions &options) {
       ->capture_default_str();
   app->add_option("--pack", options.pack, "layers per pack")
       ->check(CLI::Range(1, 1 << 20));
+  app->add_option("--random-plan", options.randomPlan,
+                  "a random valid plan, by seed")
+      ->group(""); // for tests
+  app->add_option("--plan-in", options.planIn,
+                  "take this plan, which is verified first, instead of "
+                  "searching for one")
+      ->type_name("FILE.json");
   app->add_option("--plan-out", options.planOut, "write the plan")
       ->type_name("FILE.json");
   app->add_option("--dump-stages", options.dumpStages,
@@ -201,6 +222,10 @@ std::optional<CompilerOptions> harmony::parseCommandLine(int argc, char **argv,
   CLI::App *plan = app.add_subcommand(
       "plan", "the plan alone: packs, residency, time, traffic, peaks");
   addPlanning(plan, options);
+  plan->add_option("--trace", options.trace,
+                   "write the simulated timeline for Perfetto or "
+                   "chrome://tracing")
+      ->type_name("FILE.json");
 
   CLI::App *inspect = app.add_subcommand(
       "inspect", "inputs, loss, what trains and why, ties, operators");

@@ -8,6 +8,7 @@
 #include "compiler/Driver/Compilation.h"
 
 #include "compiler/Driver/Executable.h"
+#include "compiler/Driver/NumericsKey.h"
 #include "compiler/Import/Import.h"
 #include "compiler/Target/Program/EmitProgram.h"
 #include "dialects/Harmony/Harmony.h"
@@ -21,11 +22,11 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/SHA256.h"
+
+#include <set>
 
 using namespace mlir;
 using namespace harmony;
@@ -142,9 +143,9 @@ int Compilation::findBatch() {
         "--batch is needed: the model leaves the number of samples open",
         kUsage);
   batch = fixed ? fixed.getInt() : *options.batch;
-  if (options.microbatch && batch % *options.microbatch != 0)
+  if (options.microbatch && *options.microbatch > batch)
     return error("--microbatch " + std::to_string(*options.microbatch) +
-                     " does not divide the batch of " + std::to_string(batch),
+                     " is more than the batch of " + std::to_string(batch),
                  kUsage);
   return kDone;
 }
@@ -154,12 +155,21 @@ int Compilation::layers() { return runPasses(buildLayersStage); }
 int Compilation::differentiate() { return runPasses(buildDifferentiateStage); }
 
 int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
-                         const planner::Machine &machine) {
+                         const planner::Machine &machine,
+                         const planner::Plan *given) {
   ModelOptions build;
   build.training = forTraining;
   build.batch = batch;
-  if (options.microbatch)
-    build.microbatches = {*options.microbatch};
+  if (given) {
+    std::set<int64_t> sizes;
+    for (const planner::Phase &phase : given->phases)
+      sizes.insert(std::clamp<int64_t>(phase.microbatch, 1, batch));
+    build.microbatches.assign(sizes.begin(), sizes.end());
+  } else {
+    build.microbatches = planner::candidateMicrobatches(
+        batch, static_cast<int>(machine.devices.size()),
+        searchOptions(options, forTraining));
+  }
   build.splittable = !(*module)->hasAttr("nn.unsplittable");
   build.rates.flopsPerSecond = machine.devices[0].flopsPerSecond;
   build.rates.bytesPerSecond = build.rates.updateBytesPerSecond =
@@ -168,42 +178,61 @@ int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
   if (failed(built))
     return kRefused;
   model = std::move(*built);
-  outcome = planProblem(model.problem, machine, options, trainingState);
+  outcome = planProblem(model.problem, machine, options, given);
   return outcome.exitCode;
+}
+
+/// Parameters, as many bytes of gradients, and the optimizer's state.
+static int64_t trainingStateBytes(ModuleOp module) {
+  int64_t sum = 0;
+  for (auto variable : module.getOps<nn::VariableOp>()) {
+    int64_t bytes = tensorBytes(cast<RankedTensorType>(variable.getType()));
+    if (variable.getRole() == nn::Role::parameter)
+      sum += 2 * bytes;
+    else if (variable.getRole() == nn::Role::optimizer ||
+             variable.getRole() == nn::Role::state)
+      sum += bytes;
+  }
+  return sum;
 }
 
 int Compilation::plan() {
   std::string message;
-  planner::Machine machine = loadMachine(options, message);
+  std::optional<planner::Plan> given;
+  if (!options.planIn.empty()) {
+    given = readPlan(options.planIn, message);
+    if (!given)
+      return error(message);
+    if (!training)
+      return error("--plan-in " + options.planIn +
+                   ": takes the plan of a training step, and --forward has "
+                   "none");
+  }
+  const planner::Plan *givenPlan = given ? &*given : nullptr;
+  planner::Machine machine =
+      loadMachine(options, trainingStateBytes(*module), givenPlan, message);
   if (!message.empty())
     return error(message);
   kernels = ModuleOp::create(UnknownLoc::get(&context));
-  for (auto variable : module->getOps<nn::VariableOp>()) {
-    auto type = cast<RankedTensorType>(variable.getType());
-    int64_t bytes = tensorBytes(type);
-    if (variable.getRole() == nn::Role::parameter)
-      trainingState += 2 * bytes;
-    else if (variable.getRole() == nn::Role::optimizer ||
-             variable.getRole() == nn::Role::state)
-      trainingState += bytes;
-  }
   if (training)
-    if (int exitCode =
-            planOne(trainingModel, trainingPlan, /*forTraining=*/true, machine))
+    if (int exitCode = planOne(trainingModel, trainingPlan,
+                               /*forTraining=*/true, machine, givenPlan))
       return exitCode == kRefused && trainingPlan.message.empty()
                  ? exitCode
                  : error(trainingPlan.message, exitCode);
   if (int exitCode = planOne(evaluationModel, evaluationPlan,
-                             /*forTraining=*/false, machine))
+                             /*forTraining=*/false, machine, nullptr))
     return exitCode == kRefused && evaluationPlan.message.empty()
                ? exitCode
                : error("evaluation: " + evaluationPlan.message, exitCode);
-  numericsKey = makeNumericsKey();
+  numericsKey =
+      makeNumericsKey(*module, training ? trainingModel : evaluationModel,
+                      getPlan().plan, target.getName());
   return kDone;
 }
 
 int Compilation::schedule() {
-  addDevices(*module, training ? trainingPlan.machine : evaluationPlan.machine);
+  addDevices(*module, getMachine());
   if (training &&
       failed(schedulePlan(*module, trainingModel, trainingPlan.planned.plan,
                           schedule::ProgramKind::step)))
@@ -293,15 +322,8 @@ int Compilation::write(ArrayRef<char> payload) {
 }
 
 //===----------------------------------------------------------------------===//
-// Keys
+// Keys and text
 //===----------------------------------------------------------------------===//
-
-/// The first 16 hexadecimal digits of a SHA-256.
-static std::string digest(StringRef text) {
-  llvm::SHA256 hash;
-  hash.update(text);
-  return llvm::toHex(hash.final(), /*LowerCase=*/true).substr(0, 16);
-}
 
 std::string Compilation::makeFingerprint() {
   std::string text;
@@ -317,57 +339,7 @@ std::string Compilation::makeFingerprint() {
   return digest(text);
 }
 
-std::string Compilation::makeNumericsKey() {
-  // What decides the bits: the code of every task that the step computes with,
-  // hence kernels, products and their blocks; the sizes that products see;
-  // instruction set and library. Neither memory nor order.
-  const Model &model = training ? trainingModel : evaluationModel;
-  const planner::Plan &plan = getPlan().plan;
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  auto add = [&](const std::string &name) {
-    if (auto task = module->lookupSymbol<schedule::TaskOp>(name))
-      task.walk([&](Operation *op) {
-        if (isa<schedule::LaunchOp, schedule::GemmOp>(op)) {
-          for (NamedAttribute attribute : op->getAttrs())
-            if (attribute.getName() != "refs" && attribute.getName() != "grain")
-              stream << attribute.getName().getValue() << '='
-                     << attribute.getValue() << ' ';
-          stream << '\n';
-        }
-      });
-  };
-  std::string sizes;
-  std::vector<planner::LayerMicrobatch> microbatches =
-      planner::layerMicrobatches(plan, model.problem);
-  for (auto [layer, size] : llvm::zip(model.layers, microbatches)) {
-    std::string entry = std::to_string(size.forward) +
-                        (size.backward != size.forward && training
-                             ? "/" + std::to_string(size.backward)
-                             : "");
-    if (sizes.empty() || !StringRef(sizes).ends_with("u" + entry))
-      sizes += (sizes.empty() ? "u" : ",u") + entry;
-    add(forwardTaskName(layer.function, size.forward));
-    // A layer's backward adds to the gradients of values that others read too,
-    // or stores them: by the layer's place in the chain, which is no choice of
-    // the planner.
-    std::string backward = backwardTaskName(layer.function, size.backward, {});
-    if (training)
-      for (auto task : module->getOps<schedule::TaskOp>())
-        if (task.getSymName() == backward ||
-            task.getSymName().starts_with(backward + ".add"))
-          add(task.getSymName().str());
-  }
-  for (const UpdateBinding &update : model.updates)
-    if (!update.function.empty())
-      add(updateTaskName(update.function, 1));
-  return target.getName().str() + "-dnnl2-D" + std::to_string(batch) + "-" +
-         sizes + "-" + digest(text);
-}
-
 std::string Compilation::describePlan() const {
-  return describePlanned(getPlan(), getProblem(),
-                         training ? trainingPlan.machine
-                                  : evaluationPlan.machine) +
+  return describePlanned(getPlan(), getProblem(), getMachine()) +
          "numerics key: " + numericsKey + "\n";
 }

@@ -56,7 +56,9 @@ public:
   const planner::Problem &getProblem() const {
     return training ? trainingModel.problem : evaluationModel.problem;
   }
-  const planner::Machine &getMachine() const { return trainingPlan.machine; }
+  const planner::Machine &getMachine() const {
+    return training ? trainingPlan.machine : evaluationPlan.machine;
+  }
   const std::string &getNumericsKey() const { return numericsKey; }
   /// For people.
   std::string describePlan() const;
@@ -68,8 +70,7 @@ public:
 private:
   int runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
   int planOne(Model &model, PlanOutcome &outcome, bool forTraining,
-              const planner::Machine &machine);
-  std::string makeNumericsKey();
+              const planner::Machine &machine, const planner::Plan *given);
   std::string makeFingerprint();
   void removeUnusedTasks();
   int error(const std::string &message, int exitCode = kRefused) const;
@@ -81,7 +82,6 @@ private:
   bool training = true;
   bool ownOptimizer = false; ///< the model brings its own
   int64_t batch = 0;
-  int64_t trainingState = 0; ///< bytes
   Model trainingModel, evaluationModel;
   PlanOutcome trainingPlan, evaluationPlan;
   std::string numericsKey, fingerprint;

@@ -9,6 +9,7 @@
 
 #include "compiler/Driver/Compilation.h"
 #include "compiler/Driver/Inspect.h"
+#include "compiler/Driver/PlanTrace.h"
 #include "passes/Normalize/Passes.h"
 #include "passes/Pipelines.h"
 
@@ -98,16 +99,17 @@ int compileOrPlan(const CompilerOptions &options, MLIRContext &context) {
     return exitCode;
   if (options.command == Command::Plan)
     llvm::outs() << compilation.describePlan();
-  if (!options.planOut.empty()) {
-    std::string message =
-        writePlan(options.planOut, compilation.getPlan(),
-                  compilation.getProblem(), compilation.getNumericsKey());
-    if (!message.empty()) {
-      llvm::errs() << "harmonyc: error: " << message << '\n';
-      return kRefused;
-    }
-  }
-  return kDone;
+  std::string message;
+  if (!options.planOut.empty())
+    message = writePlan(options.planOut, compilation.getPlan(),
+                        compilation.getProblem(), compilation.getNumericsKey());
+  if (message.empty() && !options.trace.empty())
+    message = writeTrace(options.trace, compilation.getPlan().plan,
+                         compilation.getProblem(), compilation.getMachine());
+  if (message.empty())
+    return kDone;
+  llvm::errs() << "harmonyc: error: " << message << '\n';
+  return kRefused;
 }
 
 int listOperators() {

@@ -29,7 +29,8 @@ enum class Command { Compile, Plan, Inspect, Ops };
 /// `11GiB`, `512MB`, `4096` (bytes), or `50%`: a share of the training state.
 struct MemorySize {
   int64_t bytes = 0;
-  double share = 0; ///< of the training state; 0: `bytes` counts
+  /// Of the training state, over all devices together; 0: `bytes` counts.
+  double share = 0;
 };
 
 /// Everything that the command line decides, for all commands.
@@ -42,21 +43,26 @@ struct CompilerOptions {
   std::string target = "host"; ///< host, host:avx2, host:avx512
   std::optional<MemorySize> deviceMemory;
   std::optional<MemorySize> hostMemory;
-  std::string machine; ///< file; empty: built in
+  std::string machine;        ///< name or file; empty: built in
+  std::optional<int> devices; ///< default: the machine's; built in: 1
 
   std::optional<int64_t> batch;
   std::optional<int64_t> microbatch;
   std::vector<std::string> dims; ///< NAME=VALUE
   bool forward = false;
   std::string optimizer; ///< empty: the graph's own, else adamw
+  bool clipGradNorm = false;
   std::string loss, lossOutput;
   std::vector<std::string> trainable, freeze;
 
+  std::string schedule = "auto";
   std::string residency = "auto", update = "auto", recompute = "auto",
               optimizerOn = "auto";
   std::optional<int> pack;
+  std::optional<uint64_t> randomPlan; ///< seed; hidden: for tests
 
-  std::string planOut;
+  std::string planIn, planOut;
+  std::string trace; ///< of `plan`: the simulated timeline
   std::string dumpStages;
   std::string stopAfter;
   bool timeReport = false;

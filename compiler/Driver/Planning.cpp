@@ -7,6 +7,7 @@
 
 #include "compiler/Driver/Planning.h"
 
+#include "compiler/Planner/Build.h"
 #include "compiler/Planner/Json.h"
 
 #include <nlohmann/json.hpp>
@@ -60,9 +61,19 @@ void preferDeviceUpdates(const planner::Problem &problem,
   planned = std::move(*onDevice);
 }
 
-planner::SearchOptions searchOptions(const CompilerOptions &options) {
+} // namespace
+
+planner::SearchOptions harmony::searchOptions(const CompilerOptions &options,
+                                              bool training) {
   planner::SearchOptions search;
   search.microbatch = options.microbatch;
+  if (options.residency == "none")
+    search.residency = planner::Residency::None;
+  if (!training)
+    return search; // the other pins are about the training step
+  // The command line accepts no other names.
+  search.schedule = *planner::scheduleNamed(options.schedule);
+  search.randomSeed = options.randomPlan;
   if (options.update == "jit")
     search.update = planner::UpdateOrder::JustInTime;
   if (options.update == "deferred")
@@ -70,8 +81,6 @@ planner::SearchOptions searchOptions(const CompilerOptions &options) {
   if (options.recompute != "auto")
     search.recompute = options.recompute == "all" ? planner::Recompute::All
                                                   : planner::Recompute::None;
-  if (options.residency == "none")
-    search.residency = planner::Residency::None;
   if (options.optimizerOn != "auto")
     search.updatePlace = options.optimizerOn == "host"
                              ? planner::UpdatePlace::Host
@@ -80,34 +89,84 @@ planner::SearchOptions searchOptions(const CompilerOptions &options) {
   return search;
 }
 
+namespace {
+
+planner::Machine readMachine(const std::string &path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file)
+    throw planner::Error(path + ": cannot be read");
+  return planner::machineFromJson(planner::parseJson(text.str(), path), path);
+}
+
+/// docs/Planner.md: devices in the host's memory that share its processors and
+/// its bandwidth. Arenas and store lie in the same memory, and a copy between
+/// them runs at about a third of what one processor can read.
+planner::Machine builtInMachine(int devices) {
+  constexpr double copyBytesPerSecond = 8e9, latencySeconds = 2e-6;
+  planner::Machine machine = planner::Machine::uniform(
+      "host", devices, availableMemory() / 2 / devices, copyBytesPerSecond,
+      latencySeconds);
+  for (planner::Device &device : machine.devices) {
+    device.flopsPerSecond = 60e9 / devices;
+    device.bytesPerSecond = 15e9 / devices;
+  }
+  if (devices == 1)
+    return machine;
+  for (int from = 0; from < devices; ++from)
+    for (int to = 0; to < devices; ++to)
+      if (from != to)
+        machine.links.push_back(
+            {from, to, copyBytesPerSecond, latencySeconds, {}});
+  machine.resources.push_back({"memory", 12e9});
+  for (planner::Link &link : machine.links)
+    link.shares.push_back(0);
+  return machine;
+}
+
+/// The first `count` devices of a machine and the links between them.
+void keepDevices(planner::Machine &machine, int count) {
+  int has = static_cast<int>(machine.devices.size());
+  if (count > has)
+    throw planner::Error("--devices " + std::to_string(count) + ": machine '" +
+                         machine.name + "' has " + std::to_string(has));
+  machine.devices.resize(count);
+  machine.links.erase(std::remove_if(machine.links.begin(), machine.links.end(),
+                                     [&](const planner::Link &link) {
+                                       return std::max(link.from, link.to) >=
+                                              count;
+                                     }),
+                      machine.links.end());
+}
+
 } // namespace
 
 planner::Machine harmony::loadMachine(const CompilerOptions &options,
+                                      int64_t trainingState,
+                                      const planner::Plan *given,
                                       std::string &error) {
-  if (options.machine.empty()) {
-    // docs/Planner.md: one device in the host's memory. Arena and store lie in
-    // the same memory, and a copy between them runs at about a third of the
-    // memory's bandwidth.
-    planner::Machine machine =
-        planner::Machine::uniform("host", 1, availableMemory() / 2, 8e9, 2e-6);
-    machine.devices[0].flopsPerSecond = 60e9;
-    machine.devices[0].bytesPerSecond = 15e9;
-    return machine;
-  }
   try {
-    std::ifstream file(options.machine);
-    std::stringstream text;
-    text << file.rdbuf();
-    if (!file) {
-      error = options.machine + ": cannot be read";
-      return {};
+    planner::Machine machine;
+    if (options.machine.empty()) {
+      int planned = given ? static_cast<int>(given->peakBytes.size()) : 1;
+      machine = builtInMachine(options.devices.value_or(std::max(1, planned)));
+    } else {
+      machine = readMachine(options.machine);
+      if (options.devices)
+        keepDevices(machine, *options.devices);
     }
-    planner::Machine machine = planner::machineFromJson(
-        planner::parseJson(text.str(), options.machine), options.machine);
-    if (machine.devices.size() != 1)
-      error = options.machine + ": has " +
-              std::to_string(machine.devices.size()) +
-              " devices, and 1 is supported";
+    if (options.deviceMemory) {
+      double count = static_cast<double>(machine.devices.size());
+      for (planner::Device &device : machine.devices)
+        device.capacity = options.deviceMemory->share > 0
+                              ? static_cast<int64_t>(
+                                    options.deviceMemory->share *
+                                    static_cast<double>(trainingState) / count)
+                              : options.deviceMemory->bytes;
+    }
+    if (options.hostMemory)
+      machine.hostBytes = options.hostMemory->bytes;
     return machine;
   } catch (const planner::Error &e) {
     error = e.what();
@@ -115,30 +174,60 @@ planner::Machine harmony::loadMachine(const CompilerOptions &options,
   }
 }
 
+std::optional<planner::Plan> harmony::readPlan(const std::string &path,
+                                               std::string &error) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) {
+    error = path + ": cannot be read";
+    return std::nullopt;
+  }
+  try {
+    return planner::planFromJson(planner::parseJson(text.str(), path), path);
+  } catch (const planner::Error &e) {
+    error = e.what();
+    return std::nullopt;
+  }
+}
+
+/// A plan of --plan-in, whose time depends on the machine.
+static planner::Planned takePlan(const planner::Plan &given,
+                                 const planner::Problem &problem,
+                                 const planner::Machine &machine) {
+  planner::Planned planned;
+  planned.plan = given;
+  planned.boundBytes = planner::lowerBound(problem);
+  for (int64_t bytes : given.peakBytes)
+    planned.minDeviceBytes = std::max(planned.minDeviceBytes, bytes);
+  planner::simulate(planned.plan, problem, machine);
+  return planned;
+}
+
 PlanOutcome harmony::planProblem(planner::Problem &problem,
-                                 planner::Machine machine,
+                                 const planner::Machine &machine,
                                  const CompilerOptions &options,
-                                 int64_t trainingState) {
+                                 const planner::Plan *given) {
   PlanOutcome outcome;
+  outcome.machine = machine;
   try {
     problem.link();
     problem.check();
-    planner::SearchOptions search = searchOptions(options);
-    if (!problem.training) {
-      // Pins are about the training step.
-      search = {};
-      search.microbatch = options.microbatch;
-      search.residency = options.residency == "none" ? planner::Residency::None
-                                                     : planner::Residency::Auto;
+    planner::SearchOptions search = searchOptions(options, problem.training);
+    if (given) {
+      std::vector<planner::Violation> violations =
+          given->verify(problem, machine);
+      if (!violations.empty()) {
+        outcome.exitCode = kRefused;
+        outcome.message = options.planIn + ": is no plan for this model on " +
+                          "machine '" + machine.name +
+                          "': " + violations.front().rule + ": " +
+                          violations.front().message;
+        return outcome;
+      }
+      outcome.planned = takePlan(*given, problem, machine);
+      return outcome;
     }
-    if (options.deviceMemory)
-      machine.devices[0].capacity =
-          options.deviceMemory->share > 0
-              ? static_cast<int64_t>(options.deviceMemory->share *
-                                     trainingState)
-              : options.deviceMemory->bytes;
-    if (options.hostMemory)
-      machine.hostBytes = options.hostMemory->bytes;
     planner::Result result = planner::solve(problem, machine, search);
     if (auto *infeasible = std::get_if<planner::Infeasible>(&result)) {
       outcome.exitCode = kDoesNotFit;
@@ -146,7 +235,8 @@ PlanOutcome harmony::planProblem(planner::Problem &problem,
       return outcome;
     }
     outcome.planned = std::move(std::get<planner::Planned>(result));
-    if (options.machine.empty() && problem.training && !search.updatePlace)
+    if (options.machine.empty() && problem.training && !search.updatePlace &&
+        !search.randomSeed)
       preferDeviceUpdates(problem, machine, search, outcome.planned);
     std::vector<planner::Violation> violations =
         outcome.planned.plan.verify(problem, machine);
@@ -155,7 +245,6 @@ PlanOutcome harmony::planProblem(planner::Problem &problem,
       outcome.message = "the plan does not hold: " + violations.front().rule +
                         ": " + violations.front().message;
     }
-    outcome.machine = std::move(machine);
   } catch (const planner::Error &e) {
     outcome.exitCode = kRefused;
     outcome.message = e.what();
@@ -176,6 +265,8 @@ std::string harmony::writePlan(const std::string &path,
   nlohmann::json json = planner::toJson(planned.plan);
   json["summary"] = planner::summaryJson(planned, problem);
   json["summary"]["numerics_key"] = numericsKey;
+  json["summary"]["schedule"] = planner::name(planned.schedule);
+  json["summary"]["groups"] = planned.plan.groups;
   std::ofstream file(path);
   file << json.dump(1) << '\n';
   file.close();

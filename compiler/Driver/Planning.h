@@ -17,6 +17,10 @@
 
 namespace harmony {
 
+/// What the flags pin of the training step, or of the evaluation.
+planner::SearchOptions searchOptions(const CompilerOptions &options,
+                                     bool training);
+
 struct PlanOutcome {
   int exitCode = kDone;
   std::string message; ///< when exitCode is not kDone
@@ -24,16 +28,25 @@ struct PlanOutcome {
   planner::Planned planned;
 };
 
-/// The machine of --machine, or the documented built-in one: one device, with
-/// what memory the system has available as capacity. On an error the message is
-/// set.
+/// The machine of --machine, or the documented built-in one: --devices of them
+/// (as many as the plan `given` has, else one), which share half of the memory
+/// that the system has available. --devices, --device-memory and --host-memory
+/// override a file; `trainingState`: bytes that a percentage refers to. On an
+/// error the message is set.
 planner::Machine loadMachine(const CompilerOptions &options,
+                             int64_t trainingState, const planner::Plan *given,
                              std::string &error);
 
-/// Links and checks `problem`, applies the flags and solves. `trainingState`:
-/// bytes that a percentage refers to.
-PlanOutcome planProblem(planner::Problem &problem, planner::Machine machine,
-                        const CompilerOptions &options, int64_t trainingState);
+/// The plan in a file; nothing, and a message, on failure. It is not verified.
+std::optional<planner::Plan> readPlan(const std::string &path,
+                                      std::string &error);
+
+/// Links and checks `problem`, applies the flags and solves; or verifies and
+/// takes the plan `given`, where that is not null.
+PlanOutcome planProblem(planner::Problem &problem,
+                        const planner::Machine &machine,
+                        const CompilerOptions &options,
+                        const planner::Plan *given);
 
 /// planner::describe.
 std::string describePlanned(const planner::Planned &planned,
