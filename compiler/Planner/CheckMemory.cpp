@@ -16,9 +16,9 @@ namespace {
 
 std::string number(int64_t n) { return std::to_string(n); }
 
-int64_t bytesOf(const Buffer &buffer, const Problem &problem,
-                const Plan &plan) {
-  int64_t u = plan.phases.empty() ? 1 : plan.phases[0].microbatch;
+/// What a buffer's slots have at the least: values and blocks of a microbatch
+/// are compared with their size where a phase uses them.
+int64_t bytesOf(const Buffer &buffer, const Problem &problem) {
   switch (buffer.content) {
   case Content::Tensor:
     return problem.tensors[buffer.object].bytes;
@@ -26,20 +26,10 @@ int64_t bytesOf(const Buffer &buffer, const Problem &problem,
     return problem.tensors[buffer.object].stateBytes;
   case Content::Gradient:
     return problem.tensors[buffer.object].gradientBytes;
-  case Content::Saved:
-    return problem.cost(buffer.object, u).savedBytes;
   case Content::Scalar:
     return problem.scalars[buffer.object].bytes;
-  case Content::Workspace: {
-    const Event &event = plan.events[buffer.first.event];
-    const Cost &cost = problem.cost(buffer.object, u);
-    bool backward = event.kind == EventKind::Run &&
-                    plan.phases[event.phase].steps[buffer.first.step].kind ==
-                        StepKind::Backward;
-    return backward ? cost.backwardWorkspace : cost.forwardWorkspace;
-  }
   default:
-    return problem.values[buffer.object].bytes(u);
+    return buffer.slotBytes;
   }
 }
 
@@ -49,11 +39,11 @@ void checkBuffer(const Plan &plan, const Problem &problem, size_t b,
   std::string what = "buffer " + std::to_string(b) + " (" +
                      name(buffer.content) + " " +
                      std::to_string(buffer.object) + ")";
-  if (buffer.slotBytes != bytesOf(buffer, problem, plan))
+  if (buffer.slotBytes != bytesOf(buffer, problem))
     report.add("size",
                what + " has slots of " + number(buffer.slotBytes) +
                    " bytes, what it holds has " +
-                   number(bytesOf(buffer, problem, plan)),
+                   number(bytesOf(buffer, problem)),
                buffer.first.event);
   if (buffer.offset < 0 || buffer.offset % bufferAlignment != 0 ||
       (buffer.slots > 1 && (buffer.stride % bufferAlignment != 0 ||
@@ -64,10 +54,7 @@ void checkBuffer(const Plan &plan, const Problem &problem, size_t b,
                    number(bufferAlignment),
                buffer.first.event);
   const Event &tail = plan.events.back();
-  int tailStep =
-      tail.kind == EventKind::Run
-          ? static_cast<int>(plan.phases[tail.phase].steps.size()) - 1
-          : 0;
+  int tailStep = tail.kind == EventKind::Run ? tail.endStep - 1 : 0;
   Point end{static_cast<int>(plan.events.size()) - 1, tailStep};
   if (buffer.persistent && !(buffer.first == Point{0, 0} && buffer.last == end))
     report.add("persistent", what + " is persistent but not live throughout",
@@ -120,30 +107,26 @@ void checkOverlap(const Plan &plan, int device, Report &report) {
   }
 }
 
-bool homeFits(const Home &home, const Problem &problem, const Plan &plan) {
-  auto is = [&](size_t count, int64_t slots, auto bytes) {
-    return home.object >= 0 && static_cast<size_t>(home.object) < count &&
-           home.size == slots * bytes();
-  };
-  int64_t u = plan.phases[0].microbatch;
-  auto tensor = [&]() -> const Tensor & {
-    return problem.tensors[home.object];
-  };
+int64_t bytesOf(const Home &home, const Problem &problem, const Plan &plan) {
   switch (home.kind) {
   case HomeKind::Tensor:
-    return is(problem.tensors.size(), 1, [&] { return tensor().bytes; });
+    return problem.tensors[home.object].bytes;
   case HomeKind::State:
-    return is(problem.tensors.size(), 1, [&] { return tensor().stateBytes; });
+    return problem.tensors[home.object].stateBytes;
   case HomeKind::Gradient:
-    return is(problem.tensors.size(), 1,
-              [&] { return tensor().gradientBytes; });
+    return problem.tensors[home.object].gradientBytes;
   case HomeKind::Scalar:
-    return is(problem.scalars.size(), 1,
-              [&] { return problem.scalars[home.object].bytes; });
-  default:
-    return is(problem.values.size(), plan.batch / u,
-              [&] { return problem.values[home.object].bytes(u); });
+    return problem.scalars[home.object].bytes;
+  case HomeKind::Value:
+  case HomeKind::ValueGradient:
+    break;
   }
+  const Value &value = problem.values[home.object];
+  int64_t fixed = value.fixedBytes;
+  if (fixed > 0)
+    fixed *= microbatchCount(plan, problem, home.object,
+                             home.kind == HomeKind::ValueGradient);
+  return plan.batch * value.bytesPerSample + fixed;
 }
 
 void checkHost(const Plan &plan, const Problem &problem, const Machine &machine,
@@ -155,11 +138,11 @@ void checkHost(const Plan &plan, const Problem &problem, const Machine &machine,
                              std::to_string(home.object) + " is at " +
                              number(home.offset) + " with " +
                              number(home.bytes()) + " bytes");
-    if (!homeFits(home, problem, plan))
+    if (home.size != bytesOf(home, problem, plan))
       report.add("size", std::string("the home of ") + name(home.kind) + " " +
                              std::to_string(home.object) + " has " +
-                             number(home.size) +
-                             " bytes, which is not what it holds");
+                             number(home.size) + " bytes, what it holds has " +
+                             number(bytesOf(home, problem, plan)));
     auto next = taken.lower_bound(home.offset);
     bool clash =
         next != taken.end() && next->first < home.offset + home.bytes();

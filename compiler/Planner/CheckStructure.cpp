@@ -19,18 +19,17 @@ class Structure {
 public:
   Structure(const Plan &plan, const Problem &problem, const Machine &machine,
             Report &report)
-      : plan(plan), problem(problem), machine(machine), report(report) {}
+      : plan(plan), problem(problem), report(report),
+        devices(static_cast<int>(machine.devices.size())) {
+    linked.assign(machine.devices.size() * machine.devices.size(), 0);
+    for (const Link &link : machine.links)
+      if (link.from >= 0 && link.to >= 0)
+        linked[static_cast<size_t>(link.from) * machine.devices.size() +
+               static_cast<size_t>(link.to)] = 1;
+  }
 
   void check() {
-    devices = static_cast<int>(machine.devices.size());
-    if (plan.batch != problem.batch)
-      report.add("structure", "the plan is for a batch of " +
-                                  number(plan.batch) + ", the problem has " +
-                                  number(problem.batch));
     checkQueues();
-    checkPhases();
-    if (!report.violations().empty())
-      return;
     for (int e = 0; e < static_cast<int>(plan.events.size()); ++e)
       checkEvent(e);
     if (!report.violations().empty())
@@ -41,15 +40,16 @@ public:
       return;
     checkRuns();
     checkUpdates();
+    checkEpilogue();
     checkTraffic();
   }
 
 private:
   const Plan &plan;
   const Problem &problem;
-  const Machine &machine;
   Report &report;
-  int devices = 0;
+  int devices;
+  std::vector<char> linked; ///< by source and destination
 
   /// Byte counts and offsets beyond this are nonsense, and would overflow sums.
   static bool sensible(int64_t n) { return n >= 0 && n <= int64_t(1) << 45; }
@@ -57,12 +57,13 @@ private:
   static bool within(int index, size_t count) {
     return index >= 0 && static_cast<size_t>(index) < count;
   }
+  bool isDevice(int device) const { return device >= 0 && device < devices; }
 
   void checkQueues() {
     for (size_t q = 0; q < plan.queues.size(); ++q) {
       const Queue &queue = plan.queues[q];
       bool host = queue.kind == QueueKind::Host;
-      if (host ? queue.device != hostEndpoint : !within(queue.device, devices))
+      if (host ? queue.device != hostEndpoint : !isDevice(queue.device))
         report.add("structure", "queue " + number(static_cast<int64_t>(q)) +
                                     " (" + name(queue.kind) +
                                     ") is of device " + number(queue.device) +
@@ -70,93 +71,14 @@ private:
     }
   }
 
-  //===--- phases ---===//
-
-  void checkPhases() {
-    std::vector<int> forward(problem.layers.size(), 0),
-        backward(problem.layers.size(), 0);
-    std::vector<int> keptForward(problem.layers.size(), -1);
-    for (int p = 0; p < static_cast<int>(plan.phases.size()); ++p) {
-      const Phase &phase = plan.phases[p];
-      std::string what = "phase " + number(p);
-      if (!within(phase.device, devices) || phase.firstLayer < 0 ||
-          phase.firstLayer > phase.lastLayer ||
-          phase.lastLayer >= problem.layerCount()) {
-        report.add("structure", what + " is of layers " +
-                                    number(phase.firstLayer) + " to " +
-                                    number(phase.lastLayer) + " on device " +
-                                    number(phase.device));
-        return;
-      }
-      if (std::find(problem.microbatches.begin(), problem.microbatches.end(),
-                    phase.microbatch) == problem.microbatches.end() ||
-          phase.microbatch != plan.phases[0].microbatch)
-        report.add(
-            "microbatch",
-            what + " has microbatches of " + number(phase.microbatch) +
-                ", accepted is one candidate of the problem, the same in "
-                "all phases");
-      checkSteps(p);
-      for (int l = phase.firstLayer; l <= phase.lastLayer; ++l) {
-        forward[l] += phase.kind != PhaseKind::Backward;
-        backward[l] += phase.kind != PhaseKind::Forward;
-        if (phase.kind == PhaseKind::Forward)
-          keptForward[l] = phase.keep;
-        else if (phase.kind == PhaseKind::Backward &&
-                 keptForward[l] != phase.keep)
-          report.add("coverage", what + " and the forward of layer " +
-                                     number(l) + " disagree on what is kept");
-      }
-    }
-    for (int l = 0; l < problem.layerCount(); ++l)
-      if (forward[l] != 1 || backward[l] != (problem.training ? 1 : 0))
-        report.add("coverage",
-                   "layer " + number(l) + " has " + number(forward[l]) +
-                       " forwards and " + number(backward[l]) +
-                       " backwards of every sample, accepted is 1 and " +
-                       number(problem.training ? 1 : 0));
-  }
-
-  /// Forward and recompute steps ascend, backward steps descend; all layers but
-  /// for the recomputed ones, which may be fewer.
-  void checkSteps(int p) {
-    const Phase &phase = plan.phases[p];
-    std::vector<Step> expected;
-    if (phase.kind != PhaseKind::Backward)
-      for (int l = phase.firstLayer; l <= phase.lastLayer; ++l)
-        expected.push_back({l, StepKind::Forward});
-    if (phase.kind != PhaseKind::Forward)
-      for (int l = phase.lastLayer; l >= phase.firstLayer; --l)
-        expected.push_back({l, StepKind::Backward});
-    std::vector<Step> found;
-    int recomputed = phase.firstLayer - 1;
-    for (const Step &step : phase.steps)
-      if (step.kind != StepKind::Recompute) {
-        found.push_back(step);
-      } else if (phase.kind != PhaseKind::Backward || phase.keep ||
-                 !found.empty() || step.layer <= recomputed ||
-                 step.layer > phase.lastLayer) {
-        report.add("coverage", "phase " + number(p) + " recomputes layer " +
-                                   number(step.layer) + " where it may not");
-      } else {
-        recomputed = step.layer;
-      }
-    bool same = found.size() == expected.size();
-    for (size_t i = 0; same && i < found.size(); ++i)
-      same = found[i].layer == expected[i].layer &&
-             found[i].kind == expected[i].kind;
-    if (!same)
-      report.add("coverage", "the steps of phase " + number(p) +
-                                 " are not one forward and backward of each of "
-                                 "its layers in order");
-  }
-
   //===--- events ---===//
 
   static QueueKind queueOf(const Event &event) {
     switch (event.kind) {
     case EventKind::Prologue:
+    case EventKind::Epilogue:
       return QueueKind::Host;
+    case EventKind::Contribute:
     case EventKind::Update:
       return event.onHost ? QueueKind::Host : QueueKind::Compute;
     case EventKind::LoadScalar:
@@ -173,49 +95,96 @@ private:
     case EventKind::StoreValue:
     case EventKind::StoreValueGradient:
       return QueueKind::Out;
-    default:
+    case EventKind::CopyTensor:
+    case EventKind::CopyGradient:
+    case EventKind::CopyValue:
+    case EventKind::CopyValueGradient:
+      return QueueKind::Peer;
+    case EventKind::ZeroScalar:
+    case EventKind::ZeroGradient:
+    case EventKind::Run:
       return QueueKind::Compute;
     }
+    return QueueKind::Compute;
+  }
+
+  bool partExists(int tensor, int part) const {
+    return within(part, problem.tensors[tensor].gradientUses.size() *
+                            static_cast<size_t>(plan.groups));
+  }
+  /// The group of an accumulator; nothing of other scalars.
+  bool scalarUseExists(int scalar, int use) const {
+    return problem.scalars[scalar].role == ScalarRole::Accumulator
+               ? within(std::max(use, plan.groups == 1 ? 0 : use),
+                        static_cast<size_t>(plan.groups))
+               : use == -1;
   }
 
   bool objectExists(const Event &event) const {
+    auto scalar = [&](ScalarRole role) {
+      return within(event.object, problem.scalars.size()) &&
+             problem.scalars[event.object].role == role &&
+             scalarUseExists(event.object, event.use);
+    };
     switch (event.kind) {
     case EventKind::Prologue:
+    case EventKind::Epilogue:
     case EventKind::Run:
-      return event.object == -1;
+      return event.object == -1 && event.use == -1;
     case EventKind::LoadScalar:
+      return scalar(ScalarRole::Seed);
     case EventKind::ZeroScalar:
+      return scalar(ScalarRole::Accumulator);
     case EventKind::StoreScalar:
-      return within(event.object, problem.scalars.size());
+      return scalar(ScalarRole::Accumulator) ||
+             scalar(ScalarRole::Contribution);
     case EventKind::LoadValue:
     case EventKind::StoreValue:
     case EventKind::LoadValueGradient:
     case EventKind::StoreValueGradient:
-      return within(event.object, problem.values.size());
+    case EventKind::CopyValue:
+    case EventKind::CopyValueGradient:
+      return within(event.object, problem.values.size()) && event.use == -1;
     case EventKind::ZeroGradient:
     case EventKind::StoreGradient:
     case EventKind::LoadGradient:
+    case EventKind::CopyGradient:
       return within(event.object, problem.tensors.size()) &&
-             within(event.use,
-                    problem.tensors[event.object].gradientUses.size());
-    default:
-      return within(event.object, problem.tensors.size());
+             partExists(event.object, event.use);
+    case EventKind::Contribute:
+    case EventKind::Update:
+    case EventKind::LoadTensor:
+    case EventKind::StoreTensor:
+    case EventKind::LoadState:
+    case EventKind::StoreState:
+    case EventKind::CopyTensor:
+      return within(event.object, problem.tensors.size()) && event.use == -1;
     }
+    return false;
   }
 
   static bool looped(EventKind kind) {
-    return kind == EventKind::Run || kind == EventKind::LoadValue ||
-           kind == EventKind::StoreValue ||
-           kind == EventKind::LoadValueGradient ||
-           kind == EventKind::StoreValueGradient;
+    switch (kind) {
+    case EventKind::Run:
+    case EventKind::LoadValue:
+    case EventKind::StoreValue:
+    case EventKind::LoadValueGradient:
+    case EventKind::StoreValueGradient:
+    case EventKind::CopyValue:
+    case EventKind::CopyValueGradient:
+      return true;
+    default:
+      return false;
+    }
   }
 
   void checkEvent(int e) {
     const Event &event = plan.events[e];
     std::string what = "event " + number(e) + " (" + name(event.kind) + ")";
-    if (!within(event.queue, plan.queues.size()) ||
-        !within(event.device, devices) || !objectExists(event) ||
-        looped(event.kind) != within(event.phase, plan.phases.size())) {
+    if (!within(event.queue, plan.queues.size()) || !isDevice(event.device) ||
+        !objectExists(event) ||
+        (looped(event.kind) ? !within(event.phase, plan.phases.size())
+                            : event.phase != -1)) {
       report.add(
           "structure",
           what +
@@ -223,63 +192,102 @@ private:
           e);
       return;
     }
-    const Queue &queue = plan.queues[event.queue];
-    if (queue.kind != queueOf(event) ||
-        (queue.kind != QueueKind::Host && queue.device != event.device))
-      report.add("structure",
-                 what + " is on a " + name(queue.kind) + " queue of device " +
-                     number(queue.device),
-                 e);
-    int64_t trips = looped(event.kind)
-                        ? plan.batch / plan.phases[event.phase].microbatch
-                        : 1;
+    checkEndpoints(e, event, what);
+    int64_t trips = looped(event.kind) ? plan.phases[event.phase].trips : 1;
     if (event.trips != trips)
       report.add("coverage",
                  what + " has " + number(event.trips) +
                      " iterations, accepted is " + number(trips),
                  e);
-    if (looped(event.kind) && plan.phases[event.phase].device != event.device)
-      report.add("structure", what + " is on another device than its phase", e);
+    int steps = event.kind == EventKind::Run
+                    ? static_cast<int>(plan.phases[event.phase].steps.size())
+                    : 0;
+    if (event.firstStep < 0 || event.endStep < event.firstStep ||
+        event.endStep > steps ||
+        (event.kind == EventKind::Run && event.endStep == event.firstStep))
+      report.add("coverage",
+                 what + " has steps [" + number(event.firstStep) + ", " +
+                     number(event.endStep) + ") of " + number(steps),
+                 e);
     for (const Wait &wait : event.waits)
       checkWait(e, event, wait, what);
   }
 
+  void checkEndpoints(int e, const Event &event, const std::string &what) {
+    const Queue &queue = plan.queues[event.queue];
+    bool copies = queueOf(event) == QueueKind::Peer;
+    int owner = copies ? event.source : event.device;
+    if (queue.kind != queueOf(event) ||
+        (queue.kind != QueueKind::Host && queue.device != owner))
+      report.add("structure",
+                 what + " is on a " + name(queue.kind) + " queue of device " +
+                     number(queue.device),
+                 e);
+    if (!copies ? event.source != -1
+                : !isDevice(event.source) || event.source == event.device ||
+                      !linked[static_cast<size_t>(event.source) *
+                                  static_cast<size_t>(devices) +
+                              static_cast<size_t>(event.device)])
+      report.add("structure",
+                 what + " is from device " + number(event.source) +
+                     " to device " + number(event.device) +
+                     (copies ? ", accepted is a link between two devices"
+                             : ", accepted is a source for copies alone"),
+                 e);
+    if (event.phase >= 0 && plan.phases[event.phase].device != owner)
+      report.add("structure", what + " is on another device than its phase", e);
+  }
+
   void checkWait(int e, const Event &event, const Wait &wait,
                  const std::string &what) {
-    if (!within(wait.event, plan.events.size()) || wait.lag < Wait::whole) {
+    bool whole = wait.lag == Wait::whole;
+    if (!within(wait.event, plan.events.size()) || wait.lag < Wait::whole ||
+        wait.times < 1 || wait.times > plan.batch || wait.every < 1 ||
+        wait.every > plan.batch || (wait.times > 1 && wait.every > 1) ||
+        (whole && (wait.times > 1 || wait.every > 1))) {
       report.add("structure",
                  what + " waits for event " + number(wait.event) +
-                     " with lag " + number(wait.lag),
+                     " with lag " + number(wait.lag) + ", times " +
+                     number(wait.times) + ", every " + number(wait.every),
                  e);
       return;
     }
-    if (wait.lag != Wait::whole &&
-        (wait.previousStep || plan.events[wait.event].trips != event.trips))
+    if (whole)
+      return;
+    const Event &awaited = plan.events[wait.event];
+    int64_t last =
+        (event.trips - 1) / wait.every * wait.times + wait.times - 1 - wait.lag;
+    if (wait.previousStep || event.phase < 0 || awaited.phase < 0 ||
+        last >= awaited.trips)
       report.add("structure",
-                 what +
-                     " waits by iteration for an event with other iterations",
+                 what + " waits for iteration " + number(last) + " of event " +
+                     number(wait.event) + ", which has " +
+                     number(awaited.trips) +
+                     ", or by iteration for what is no loop of the execution",
                  e, wait.event);
+  }
+
+  //===--- buffers and homes ---===//
+
+  bool pointExists(Point point) const {
+    if (!within(point.event, plan.events.size()))
+      return false;
+    const Event &event = plan.events[point.event];
+    return event.kind == EventKind::Run
+               ? point.step >= event.firstStep && point.step < event.endStep
+               : point.step == 0;
   }
 
   void checkBuffers() {
     for (size_t b = 0; b < plan.buffers.size(); ++b) {
       const Buffer &buffer = plan.buffers[b];
-      bool points = true;
-      for (const Point &point : {buffer.first, buffer.last}) {
-        points &= within(point.event, plan.events.size());
-        if (points) {
-          const Event &event = plan.events[point.event];
-          size_t steps = event.kind == EventKind::Run
-                             ? plan.phases[event.phase].steps.size()
-                             : 1;
-          points &= within(point.step, steps);
-        }
-      }
       bool numbers = sensible(buffer.offset) && sensible(buffer.slotBytes) &&
-                     sensible(buffer.stride) && sensible(buffer.slots) &&
-                     buffer.slots >= 1 && buffer.slots <= plan.batch;
-      if (!points || !numbers || !within(buffer.device, devices) ||
-          buffer.last < buffer.first || !contentExists(buffer))
+                     sensible(buffer.stride) && buffer.slots >= 1 &&
+                     buffer.slots <= plan.batch &&
+                     sensible(buffer.slots * buffer.stride);
+      if (!pointExists(buffer.first) || !pointExists(buffer.last) || !numbers ||
+          !isDevice(buffer.device) || buffer.last < buffer.first ||
+          !contentExists(buffer))
         report.add(
             "structure",
             "buffer " + number(static_cast<int64_t>(b)) + " (" +
@@ -291,20 +299,12 @@ private:
         if (!within(transfer.buffer, plan.buffers.size()) ||
             plan.buffers[transfer.buffer].object != transfer.object ||
             plan.buffers[transfer.buffer].content != transfer.content ||
+            plan.buffers[transfer.buffer].device != transfer.device ||
             (transfer.content != Content::Tensor &&
              transfer.content != Content::State))
           report.add("structure", "a resident transfer names buffer " +
                                       number(transfer.buffer) +
                                       ", which does not hold its object");
-  }
-
-  void checkHomes() {
-    for (const Home &home : plan.homes)
-      if (!sensible(home.offset) || !sensible(home.size) || home.object < 0 ||
-          home.use < -1)
-        report.add("structure",
-                   std::string("a home of ") + name(home.kind) +
-                       " has an object, offset or size that cannot be");
   }
 
   bool contentExists(const Buffer &buffer) const {
@@ -314,59 +314,152 @@ private:
       return within(buffer.object, problem.tensors.size());
     case Content::Gradient:
       return within(buffer.object, problem.tensors.size()) &&
-             within(buffer.use,
-                    problem.tensors[buffer.object].gradientUses.size());
+             partExists(buffer.object, buffer.use);
     case Content::Saved:
     case Content::Workspace:
       return within(buffer.object, problem.layers.size());
     case Content::Scalar:
-      return within(buffer.object, problem.scalars.size());
-    default:
+      return within(buffer.object, problem.scalars.size()) &&
+             scalarUseExists(buffer.object, buffer.use);
+    case Content::Value:
+    case Content::ValueGradient:
+    case Content::RecomputedValue:
       return within(buffer.object, problem.values.size());
     }
+    return false;
+  }
+
+  void checkHomes() {
+    for (const Home &home : plan.homes)
+      if (!sensible(home.offset) || !sensible(home.size) || !homeExists(home))
+        report.add("structure",
+                   std::string("a home of ") + name(home.kind) +
+                       " has an object, use, offset or size that cannot be");
+  }
+
+  bool homeExists(const Home &home) const {
+    switch (home.kind) {
+    case HomeKind::Tensor:
+    case HomeKind::State:
+      return within(home.object, problem.tensors.size()) && home.use == -1;
+    case HomeKind::Gradient:
+      return within(home.object, problem.tensors.size()) &&
+             partExists(home.object, home.use);
+    case HomeKind::Value:
+    case HomeKind::ValueGradient:
+      return within(home.object, problem.values.size()) && home.use == -1;
+    case HomeKind::Scalar:
+      return within(home.object, problem.scalars.size()) &&
+             scalarUseExists(home.object, home.use);
+    }
+    return false;
   }
 
   //===--- counts ---===//
 
+  /// The Runs of a phase have its steps in order; two only where the first
+  /// recomputes. All that belongs to a phase is adjacent.
   void checkRuns() {
-    std::vector<int> runs(plan.phases.size(), 0);
-    for (const Event &event : plan.events)
-      if (event.kind == EventKind::Run)
-        ++runs[event.phase];
-    for (size_t p = 0; p < runs.size(); ++p)
-      if (runs[p] != 1)
+    std::vector<int> done(plan.phases.size(), 0), runs(plan.phases.size(), 0);
+    std::vector<int> lastEvent(plan.phases.size(), -1);
+    for (int e = 0; e < static_cast<int>(plan.events.size()); ++e) {
+      const Event &event = plan.events[e];
+      if (event.phase < 0)
+        continue;
+      int &last = lastEvent[event.phase];
+      if (last >= 0 && last != e - 1)
+        report.add("structure",
+                   "events of phase " + number(event.phase) +
+                       " are not adjacent",
+                   last, e);
+      last = e;
+      if (event.kind != EventKind::Run)
+        continue;
+      if (event.firstStep != done[event.phase])
+        report.add("coverage",
+                   "event " + number(e) + " begins phase " +
+                       number(event.phase) + " at step " +
+                       number(event.firstStep) + ", accepted is " +
+                       number(done[event.phase]),
+                   e);
+      done[event.phase] = event.endStep;
+      ++runs[event.phase];
+    }
+    for (size_t p = 0; p < runs.size(); ++p) {
+      const Phase &phase = plan.phases[p];
+      int accepted = phase.kind == PhaseKind::Backward && !phase.keep ? 2 : 1;
+      if (done[p] != static_cast<int>(phase.steps.size()) || runs[p] > accepted)
         report.add("coverage", "phase " + number(static_cast<int64_t>(p)) +
-                                   " is run " + number(runs[p]) +
-                                   " times, accepted is once");
+                                   " has " + number(runs[p]) + " Runs of " +
+                                   number(done[p]) +
+                                   " of its steps, accepted are up to " +
+                                   number(accepted) + " of all");
+    }
+  }
+
+  /// The one event of a kind for every tensor where it is expected, or -1.
+  std::vector<int> checkOncePerTensor(EventKind kind, const char *rule,
+                                      bool (*expected)(const Tensor &)) {
+    std::vector<int> found(problem.tensors.size(), -1);
+    for (int e = 0; e < static_cast<int>(plan.events.size()); ++e) {
+      if (plan.events[e].kind != kind)
+        continue;
+      int &first = found[plan.events[e].object];
+      const Tensor &tensor = problem.tensors[plan.events[e].object];
+      if (first >= 0 || !expected(tensor))
+        report.add(rule,
+                   "tensor '" + tensor.name + "' has an event " + number(e) +
+                       " (" + name(kind) + "), accepted is " +
+                       (expected(tensor) ? "one" : "none"),
+                   first >= 0 ? first : e, first >= 0 ? e : -1);
+      first = e;
+    }
+    for (size_t t = 0; t < found.size(); ++t)
+      if (found[t] < 0 && expected(problem.tensors[t]))
+        report.add(rule, "tensor '" + problem.tensors[t].name +
+                             "' has no event " + name(kind));
+    return found;
   }
 
   void checkUpdates() {
-    std::vector<std::vector<int>> updates(problem.tensors.size());
-    for (int e = 0; e < static_cast<int>(plan.events.size()); ++e)
-      if (plan.events[e].kind == EventKind::Update)
-        updates[plan.events[e].object].push_back(e);
+    std::vector<int> updates =
+        checkOncePerTensor(EventKind::Update, "update", [](const Tensor &t) {
+          return !t.gradientUses.empty();
+        });
     for (size_t t = 0; t < updates.size(); ++t) {
       const Tensor &tensor = problem.tensors[t];
-      size_t expected = tensor.gradientUses.empty() ? 0 : 1;
-      if (updates[t].size() != expected) {
-        report.add("update",
-                   "tensor '" + tensor.name + "' is updated " +
-                       number(static_cast<int64_t>(updates[t].size())) +
-                       " times, accepted is " +
-                       number(static_cast<int64_t>(expected)),
-                   updates[t].empty() ? -1 : updates[t].front(),
-                   updates[t].size() < 2 ? -1 : updates[t].back());
-        continue;
-      }
-      if (updates[t].empty() || tensor.updatePlace == UpdatePlace::Any)
-        continue;
-      if (plan.events[updates[t][0]].onHost !=
-          (tensor.updatePlace == UpdatePlace::Host))
+      if (updates[t] >= 0 && tensor.updatePlace != UpdatePlace::Any &&
+          plan.events[updates[t]].onHost !=
+              (tensor.updatePlace == UpdatePlace::Host))
         report.add("update",
                    "tensor '" + tensor.name +
                        "' is updated where it may not be",
-                   updates[t][0]);
+                   updates[t]);
     }
+  }
+
+  /// One epilogue if the problem has it, and contributions where updates are.
+  void checkEpilogue() {
+    std::vector<int> contributions =
+        checkOncePerTensor(EventKind::Contribute, "epilogue",
+                           [](const Tensor &t) { return t.contribution >= 0; });
+    int epilogues = 0;
+    for (const Event &event : plan.events) {
+      epilogues += event.kind == EventKind::Epilogue;
+      if (event.kind != EventKind::Update)
+        continue;
+      int at = contributions[event.object];
+      if (at >= 0 && (plan.events[at].onHost != event.onHost ||
+                      plan.events[at].device != event.device))
+        report.add("epilogue",
+                   "tensor '" + problem.tensors[event.object].name +
+                       "' contributes in another place than it is updated",
+                   at);
+    }
+    if (epilogues != (problem.epilogue ? 1 : 0))
+      report.add("epilogue", "the plan has " + number(epilogues) +
+                                 " epilogues, accepted is " +
+                                 number(problem.epilogue ? 1 : 0));
   }
 
   int64_t bytesOf(const Event &event) const {
@@ -376,12 +469,14 @@ private:
       return problem.scalars[event.object].bytes;
     case EventKind::LoadTensor:
     case EventKind::StoreTensor:
+    case EventKind::CopyTensor:
       return problem.tensors[event.object].bytes;
     case EventKind::LoadState:
     case EventKind::StoreState:
       return problem.tensors[event.object].stateBytes;
     case EventKind::LoadGradient:
     case EventKind::StoreGradient:
+    case EventKind::CopyGradient:
       return problem.tensors[event.object].gradientBytes;
     default:
       return problem.values[event.object].bytes(

@@ -29,8 +29,20 @@ private:
   std::vector<Violation> list;
 };
 
-/// Indices, queues, trip counts, waits, and that the phases cover every layer
-/// and sample: "structure", "coverage", "microbatch", "traffic", "update".
+/// The samples of each group, from its phases. Bytes are samples here.
+std::vector<Extent> groupShares(const Plan &plan);
+
+/// How many microbatches a value, or its gradient, has over all groups.
+int64_t microbatchCount(const Plan &plan, const Problem &problem, int value,
+                        bool gradient);
+
+/// That the phases cover every layer and sample, with steps and microbatches
+/// that can be: "structure", "coverage", "microbatch".
+void checkPhases(const Plan &plan, const Problem &problem,
+                 const Machine &machine, Report &report);
+
+/// Indices, queues, trip counts and waits of everything else, with phases that
+/// are sound: "structure", "coverage", "traffic", "update", "epilogue".
 void checkStructure(const Plan &plan, const Problem &problem,
                     const Machine &machine, Report &report);
 

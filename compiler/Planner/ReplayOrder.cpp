@@ -15,11 +15,12 @@ ReplayOrder::ReplayOrder(const Plan &plan, const Problem &problem,
                          Report &report)
     : plan(plan), problem(problem), report(report),
       queueCount(plan.queues.size()), lines(timelines(plan)),
-      completed(plan.events.size(), 0), clocks(queueCount) {
+      completed(plan.events.size(), 0), ends(queueCount), clock(queueCount) {
   for (std::vector<QueueLoop> &loops : queueLoops(plan))
     cursors.emplace_back(std::move(loops), executions);
   for (size_t q = 0; q < queueCount; ++q)
-    clocks[q].reserve(static_cast<size_t>(lines.period[q]) * executions);
+    ends[q].reserve(static_cast<size_t>(lines.period[q]) * executions *
+                    queueCount);
 }
 
 void ReplayOrder::runAll() {
@@ -48,11 +49,13 @@ bool ReplayOrder::ready(const QueueCursor &cursor) const {
   });
 }
 
-/// What is known to be over when the next instance of a queue starts.
-ReplayOrder::Clock ReplayOrder::startClock(size_t queue) const {
+void ReplayOrder::startClock(size_t queue) {
   const QueueCursor &cursor = cursors[queue];
-  Clock start =
-      clocks[queue].empty() ? Clock(queueCount, 0) : clocks[queue].back();
+  if (ends[queue].empty())
+    clock.assign(queueCount, 0);
+  else
+    clock.assign(ends[queue].end() - static_cast<long>(queueCount),
+                 ends[queue].end());
   for (const Wait &wait : plan.events[cursor.event()].waits) {
     int64_t iterations = needed(cursor, wait);
     if (iterations == 0)
@@ -63,24 +66,24 @@ ReplayOrder::Clock ReplayOrder::startClock(size_t queue) const {
     int64_t i = (iterations - 1) % awaited.trips;
     int64_t position = round * lines.period[awaited.queue] + signals.start +
                        i * signals.stride;
-    const Clock &end = clocks[awaited.queue][static_cast<size_t>(position)];
+    const int *end =
+        &ends[awaited.queue][static_cast<size_t>(position) * queueCount];
     for (size_t q = 0; q < queueCount; ++q)
-      start[q] = std::max(start[q], end[q]);
+      clock[q] = std::max(clock[q], end[q]);
   }
-  return start;
 }
 
 void ReplayOrder::step(size_t queue) {
   QueueCursor &cursor = cursors[queue];
-  clock = startClock(queue);
+  startClock(queue);
   execution = cursor.executionNumber();
   iteration = cursor.iterationNumber();
   self = {static_cast<int>(queue),
-          static_cast<int64_t>(clocks[queue].size()) + 1, cursor.event(),
+          static_cast<int>(ends[queue].size() / queueCount) + 1, cursor.event(),
           execution};
   clock[queue] = self.sequence;
   execute(plan.events[self.event]);
-  clocks[queue].push_back(clock);
+  ends[queue].insert(ends[queue].end(), clock.begin(), clock.end());
   ++completed[self.event];
   cursor.next();
 }

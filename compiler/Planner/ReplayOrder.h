@@ -45,20 +45,22 @@ protected:
   int64_t iteration = 0;
 
 private:
-  using Clock = std::vector<int64_t>; ///< by queue: instances known to be over
+  using Clock = std::vector<int>; ///< by queue: instances known to be over
 
   size_t queueCount;
   Timelines lines;
   std::vector<QueueCursor> cursors;
-  std::vector<int64_t> completed;         ///< iterations of each event, in all
-  std::vector<std::vector<Clock>> clocks; ///< of each instance's end, by queue
-  Clock clock;                            ///< of the instance under way
+  std::vector<int64_t> completed; ///< iterations of each event, in all
+  /// By queue: the clocks of its instances' ends, one after the other.
+  std::vector<Clock> ends;
+  Clock clock; ///< of the instance under way
 
   int64_t needed(const QueueCursor &cursor, const Wait &wait) const {
     return cursor.iterationsNeeded(wait, plan.events[wait.event].trips);
   }
   bool ready(const QueueCursor &cursor) const;
-  Clock startClock(size_t queue) const;
+  /// What is known to be over when the next instance of a queue starts.
+  void startClock(size_t queue);
   void step(size_t queue);
   void reportDeadlock();
 };

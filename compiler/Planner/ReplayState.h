@@ -14,7 +14,8 @@
 
 namespace harmony::planner {
 
-/// What bytes hold. Equal contents are the same numbers.
+/// What bytes hold. Equal contents are the same numbers: bytes at address a
+/// with equal `base` are byte a - base of the same thing.
 struct Held {
   enum Kind {
     Nothing,
@@ -24,19 +25,24 @@ struct Held {
     Value,
     ValueGradient,
     Saved,
-    Scalar
+    Scalar,
+    Mark ///< that the prologue or the epilogue has run
   } kind = Nothing;
   int object = -1;
   int use = -1;
-  int execution = 0;     ///< that made it; tensors and states: 0
-  int64_t iteration = 0; ///< of the phase that made it
-  int64_t count =
-      0; ///< version of a tensor; microbatches or contributions added
+  int execution = 0; ///< that made it; tensors and states: 0
+  /// Of a microbatch: its samples; 0 where samples lie one after the other and
+  /// `base` tells them apart.
+  int64_t firstSample = 0, samples = 0;
+  /// Version of a tensor or state; contributions to a value's gradient; samples
+  /// that a gradient or accumulator has of its group's share.
+  int64_t count = 0;
+  int64_t base = 0; ///< where the whole thing would begin in this space
 
   bool operator==(const Held &o) const {
     return kind == o.kind && object == o.object && use == o.use &&
-           execution == o.execution && iteration == o.iteration &&
-           count == o.count;
+           execution == o.execution && firstSample == o.firstSample &&
+           samples == o.samples && count == o.count && base == o.base;
   }
   bool operator!=(const Held &o) const { return !(*this == o); }
 };
@@ -44,7 +50,7 @@ struct Held {
 /// Position of an instance in the order of its queue, from 1.
 struct Stamp {
   int queue = -1;
-  int64_t sequence = 0;
+  int sequence = 0;
   int event = -1;
   int execution = 0;
 };
@@ -61,28 +67,29 @@ public:
 
   template <typename Visit>
   void visit(int64_t begin, int64_t end, Visit visit) {
-    split(begin);
+    auto it = split(begin);
     split(end);
-    for (auto it = segments.find(begin);
-         it != segments.end() && it->first < end; ++it)
+    for (; it != segments.end() && it->first < end; ++it)
       visit(it->second);
   }
 
   void write(int64_t begin, int64_t end, const Held &held, const Stamp &by) {
-    split(begin);
-    split(end);
-    auto first = segments.find(begin);
-    segments.erase(std::next(first), segments.lower_bound(end));
-    first->second = {held, by, {}};
+    auto first = split(begin), last = split(end);
+    segments.erase(std::next(first), last);
+    first->second.held = held;
+    first->second.writer = by;
+    first->second.readers.clear();
   }
 
 private:
   std::map<int64_t, Segment> segments{{0, {}}};
 
-  void split(int64_t at) {
+  /// The segment that begins at an address.
+  std::map<int64_t, Segment>::iterator split(int64_t at) {
     auto it = std::prev(segments.upper_bound(at));
-    if (it->first != at)
-      segments.emplace_hint(std::next(it), at, it->second);
+    if (it->first == at)
+      return it;
+    return segments.emplace_hint(std::next(it), at, it->second);
   }
 };
 

@@ -298,6 +298,8 @@ const std::vector<Mutation> &mutations() {
        [](Plan &plan, const Problem &, Generator &g) {
          int e = draw(g, plan.events.size(),
                       [&](int i) { return plan.events[i].phase >= 0; });
+         if (e < 0)
+           return false;
          --plan.events[e].trips;
          return true;
        }},

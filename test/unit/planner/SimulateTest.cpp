@@ -113,7 +113,7 @@ TEST(Simulate, LatencyCountsPerTransfer) {
   choices.updateOnHost.assign(2, 0);
   choices.resident.assign(2, 1);
   choices.stateResident.assign(2, 1);
-  Draft draft = build(problem, choices);
+  Draft draft = build(problem, machine(unlimited), choices);
   allocate(draft.plan);
   synchronize(draft);
   Machine slow = Machine::uniform("slow", 1, unlimited, 1e9, 10);
