@@ -66,6 +66,7 @@ bool WorkerPool::takePiece(unsigned worker, int64_t &piece) {
   while (left > 0) {
     if (mustLetOthersStart(worker)) {
       std::this_thread::yield();
+      requireThreads();
       left = remaining.load(std::memory_order_acquire);
       continue;
     }

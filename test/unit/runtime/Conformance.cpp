@@ -152,6 +152,82 @@ TEST_P(Conformance, CopiesBothWaysAndBetweenDevices) {
   EXPECT_EQ(fromDevice(*other, 128, 1000, 1), values);
 }
 
+TEST_P(Conformance, OneToEightDevicesPassValuesAround) {
+  for (unsigned devices = 1; devices <= 8; ++devices) {
+    options.devices.assign(devices, {capacity, capacity, 0});
+    options.threads = 3;
+    options.poison = true;
+    start();
+    // Device d adds d, the one after takes it over at another address; two
+    // rounds, every device with queues and a thread of its own.
+    std::vector<std::unique_ptr<Queue>> compute, peer;
+    for (unsigned d = 0; d < devices; ++d) {
+      compute.push_back(driver->createQueue(HM_QUEUE_COMPUTE, d));
+      peer.push_back(driver->createQueue(HM_QUEUE_PEER, d));
+    }
+    auto first = queue(HM_QUEUE_IN, 0);
+    std::vector<float> values = ramp(100);
+    toDevice(*first, 0, values);
+    first->signal();
+    auto at = [](unsigned d) { return 512 * static_cast<int64_t>(d); };
+    std::vector<std::thread> threads;
+    for (unsigned d = 0; d < devices; ++d)
+      threads.emplace_back([&, d] {
+        compute[d]->attachThread();
+        peer[d]->attachThread();
+        for (int64_t round = 0; round < 2; ++round) {
+          if (d == 0 && round == 0)
+            compute[d]->wait(*first, 1);
+          else
+            compute[d]->wait(*peer[(d + devices - 1) % devices],
+                             d == 0 ? round : round + 1);
+          Range here[] = {device(at(d), 400, d), device(at(d), 400, d)};
+          for (unsigned i = 0; i < d; ++i)
+            compute[d]->launch(AddOne, here, 2, 100, 1, "add one");
+          compute[d]->signal();
+          peer[d]->wait(*compute[d], round + 1);
+          unsigned next = (d + 1) % devices;
+          if (next != d)
+            peer[d]->copy(device(at(next), 400, next), here[0],
+                          HM_TRAFFIC_PEER);
+          peer[d]->signal();
+        }
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    float added = static_cast<float>(devices * (devices - 1));
+    for (float &value : values)
+      value += added;
+    auto back = queue(HM_QUEUE_OUT, 0);
+    EXPECT_EQ(fromDevice(*back, 0, 100), values) << devices;
+    EXPECT_EQ(driver->traffic()[HM_TRAFFIC_PEER],
+              devices == 1 ? 0 : 2 * 400 * static_cast<int64_t>(devices));
+    for (unsigned d = 0; d < devices; ++d)
+      EXPECT_EQ(driver->peak(d), at(d) + 400);
+    // Poison stays within its device.
+    back->release(device(0, 400, devices - 1));
+    float found = fromDevice(*back, 0, 1, devices - 1)[0];
+    EXPECT_TRUE(std::isnan(found));
+    if (devices > 1)
+      EXPECT_EQ(fromDevice(*back, 0, 100), values);
+  }
+}
+
+TEST_P(Conformance, FewerThreadsThanDevicesAreShared) {
+  for (unsigned threads : {1u, 2u, 3u, 5u, 8u}) {
+    options.devices.assign(4, {capacity, capacity, 0});
+    options.threads = threads;
+    start();
+    size_t workers = 0;
+    std::vector<std::vector<int64_t>> pools = driver->workerChunks();
+    for (size_t i = 0; i + 1 < pools.size(); ++i)
+      workers += pools[i].size();
+    EXPECT_EQ(workers, threads);
+    EXPECT_EQ(pools.size(), std::min(threads, 4u) + 1);
+    EXPECT_TRUE(pools.back().empty()); // nobody works for the host
+  }
+}
+
 TEST_P(Conformance, CountsTrafficByClassAndPeakFromCommands) {
   start();
   auto q = queue(), second = queue(HM_QUEUE_OUT);
