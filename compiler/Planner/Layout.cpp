@@ -55,6 +55,8 @@ std::vector<int64_t> sharesOf(int64_t batch, int groups) {
 }
 
 bool canSplit(const Problem &problem, int groups, int64_t microbatch) {
+  if (microbatch < 1)
+    return false;
   auto known = [&](int64_t u) {
     return std::binary_search(problem.microbatches.begin(),
                               problem.microbatches.end(), u);

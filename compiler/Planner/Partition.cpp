@@ -58,8 +58,8 @@ std::vector<int> balancedPartition(const std::vector<double> &weights,
   return best;
 }
 
-std::vector<std::vector<int>> candidatePartitions(const Problem &problem,
-                                                  int64_t microbatch) {
+std::vector<std::vector<int>>
+candidatePartitions(const Problem &problem, int64_t microbatch, int devices) {
   int layers = problem.layerCount();
   std::vector<double> bytes(layers), seconds(layers);
   for (int l = 0; l < layers; ++l) {
@@ -75,8 +75,8 @@ std::vector<std::vector<int>> candidatePartitions(const Problem &problem,
                   (problem.values[v].differentiable ? 2.0 : 1.0);
   }
   std::vector<std::vector<int>> result;
-  for (int packs = 1;;
-       packs = std::min(layers, packs < 4 ? packs + 1 : packs * 3 / 2)) {
+  for (int rounds = 1;; rounds = rounds < 4 ? rounds + 1 : rounds * 3 / 2) {
+    int packs = std::min(layers, rounds * devices);
     for (const std::vector<double> *weights : {&bytes, &seconds}) {
       std::vector<int> ends = balancedPartition(*weights, packs);
       if (std::find(result.begin(), result.end(), ends) == result.end())

@@ -23,8 +23,11 @@ std::vector<int> balancedPartition(const std::vector<double> &weights,
 
 /// Partitions worth trying at a microbatch size, by ascending number of packs,
 /// balanced by what a pack needs of memory and by its time, without repetition.
+/// For several devices in a row the numbers are multiples of theirs, so that
+/// none has a pack more to do.
 std::vector<std::vector<int>> candidatePartitions(const Problem &problem,
-                                                  int64_t microbatch);
+                                                  int64_t microbatch,
+                                                  int devices = 1);
 
 } // namespace harmony::planner
 

@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 //
-// A plan is decided by the microbatch size, the partition into packs, where
-// tensors are updated, and what stays on the device. The first three are
-// enumerated (by ascending bound on compute time, leaving out what cannot beat
-// the best plan found); the last is filled greedily: from "nothing stays", each
+// A plan is decided by its layout (data-parallel groups, packs and their
+// devices, microbatch sizes), by where tensors are updated, and by what stays
+// on the devices. The first two are enumerated, leaving out what cannot beat
+// the best plan found; the last is filled greedily: from "nothing stays", each
 // ladder of decisions is climbed as far as memory allows, in an order which
 // differs by strategy.
 //
@@ -21,50 +21,50 @@
 
 #include "compiler/Planner/Search.h"
 
-#include "compiler/Planner/Build.h"
-#include "compiler/Planner/Layout.h"
+#include "compiler/Planner/Baselines.h"
+#include "compiler/Planner/Filling.h"
 #include "compiler/Planner/Partition.h"
+#include "compiler/Planner/RandomPlan.h"
+#include "compiler/Planner/SearchResult.h"
 
 #include <algorithm>
-#include <functional>
-#include <limits>
 
 namespace harmony::planner {
 
 namespace {
 
-constexpr int device = 0;
-
-/// Plans whose time is within this of the best count as equally fast.
-constexpr double equalTime = 1.01;
-
-/// What fits swaps nothing, even where swapping would be a little faster.
-constexpr double noSwapTime = 1.05;
-
 /// Above this fewer partitions and orders of filling are tried.
 constexpr int manyLayers = 200;
 
-/// Choices for one device, by packs.
-struct Decisions : Choices {
-  int64_t microbatch = 1;
-  std::vector<int> packEnds;
-  std::vector<char> keep; ///< of each pack but the last
+/// With several devices no further layout is tried once this many events were
+/// built: about three seconds. A count, so that equal input gives equal plans.
+constexpr int64_t mostEffort = 12'000'000;
 
-  const Choices &withPhases(const Problem &problem) {
-    Layout layout =
-        uniformLayout(problem, 1, 1, Placement::Ring, packEnds, microbatch);
-    for (size_t p = 0; p < layout.keep.size(); ++p)
-      layout.keep[p] = keep[p];
-    phases = phasesOf(problem, layout);
-    return *this;
-  }
+/// Data-parallel groups of pipelines.
+struct Form {
+  int groups = 1, pipeline = 1;
 };
 
-/// A fully built candidate, small enough to be kept for the final choice.
-struct Candidate {
-  Decisions choices;
-  double seconds = 0;
-  int64_t swapBytes = 0;
+/// A layout that may be tried.
+struct Entry {
+  Layout layout;
+  bool onHost = false;
+  Estimate estimate;
+};
+
+const Strategy firstStrategy = {Rung::Overlap,  Rung::Adjacent, Rung::Values,
+                                Rung::Resident, Rung::Pin,      Rung::Keep};
+
+/// The other orders of filling, for the best of what was found.
+const Strategy otherStrategies[] = {
+    {Rung::Overlap, Rung::Adjacent, Rung::Values, Rung::Keep, Rung::Pin,
+     Rung::Resident},
+    {Rung::Keep, Rung::Adjacent, Rung::Resident, Rung::Values, Rung::Overlap,
+     Rung::Pin},
+    {Rung::Resident, Rung::Overlap, Rung::Adjacent, Rung::Values, Rung::Keep,
+     Rung::Pin},
+    {Rung::Overlap, Rung::Pin, Rung::Adjacent, Rung::Values, Rung::Resident,
+     Rung::Keep},
 };
 
 class Search {
@@ -72,42 +72,66 @@ public:
   Search(const Problem &problem, const Machine &machine,
          const SearchOptions &options)
       : problem(problem), machine(machine), options(options),
-        capacity(machine.devices[device].capacity) {
+        filling(problem, machine, options),
+        devices(static_cast<int>(machine.devices.size())) {
+    for (const Device &device : machine.devices)
+      capacity.push_back(device.capacity);
     checkPins();
-    tieTensors();
   }
 
   /// Of the least plans, the one of least peak.
-  std::pair<int64_t, Decisions> leastPlan() {
-    std::pair<int64_t, Decisions> least{std::numeric_limits<int64_t>::max(),
-                                        {}};
-    for (bool onHost : updatePlaces()) {
-      Decisions choices = base(smallestMicrobatch(), leastPartition(), onHost);
-      Draft draft =
-          build(problem, machine, Decisions(choices).withPhases(problem));
-      allocate(draft.plan);
-      if (draft.plan.peakBytes[device] < least.first)
-        least = {draft.plan.peakBytes[device], choices};
-    }
+  Least<Decisions> leastPlan() {
+    Least<Decisions> least;
+    for (Form form : forms())
+      for (bool onHost : updatePlaces()) {
+        Decisions decisions = filling.base(leastLayout(form), onHost);
+        decisions.choices.peers = false;
+        Plan plan = build(problem, machine, decisions.choices).plan;
+        allocate(plan);
+        plan.peakBytes.resize(devices, 0);
+        Least<Decisions> found{plan.peakBytes, decisions};
+        bool better = found.fits(machine) != least.fits(machine)
+                          ? found.fits(machine)
+                          : found.bytes() < least.bytes();
+        if (least.peaks.empty() || better)
+          least = std::move(found);
+      }
     return least;
   }
 
+  /// The least of equal capacities that has a plan.
+  int64_t leastBytes() {
+    Machine equal = machine;
+    for (Device &device : equal.devices)
+      device.capacity = 0;
+    return Search(problem, equal, options).leastPlan().bytes();
+  }
+
   Result run() {
-    auto [least, leastChoices] = leastPlan();
-    if (capacity < least)
-      return infeasible(least);
-    for (int64_t u : microbatchOrder())
-      searchMicrobatch(u);
-    refine();
+    Least<Decisions> least = leastPlan();
+    if (!least.fits(machine))
+      return refuse(problem, machine, least.peaks);
+    if (options.randomSeed)
+      considerRandom();
+    else if (devices == 1 || !problem.training)
+      for (int64_t u : microbatchOrder({1, 1}))
+        searchMicrobatch(u);
+    else
+      searchLayouts();
+    if (!options.randomSeed)
+      refine();
     if (candidates.empty())
-      consider(leastChoices);
+      consider(least.choices);
     if (candidates.empty())
-      return hostInfeasible(least);
+      return refuseHost(problem, machine, least.peaks, hostNeeded);
+    const Decisions &chosen = chooseFrom(candidates).choices;
     Planned planned;
-    planned.plan = complete(choose());
-    planned.minDeviceBytes = least;
+    planned.plan = complete(chosen.choices);
+    planned.minDeviceBytes = leastBytes();
     planned.boundBytes = lowerBound(problem);
     planned.candidates = simulated;
+    planned.schedule =
+        chosen.layout.groups > 1 ? Schedule::HarmonyDp : Schedule::HarmonyPp;
     return planned;
   }
 
@@ -115,22 +139,27 @@ private:
   const Problem &problem;
   const Machine &machine;
   const SearchOptions &options;
-  int64_t capacity;
-  std::vector<Candidate> candidates;
+  Filling filling;
+  int devices;
+  Limits capacity;
+  std::vector<Candidate<Decisions>> candidates;
   double best = std::numeric_limits<double>::infinity();
   int simulated = 0;
   int64_t hostNeeded = 0;
-  std::vector<int> firstLayer, lastLayer; ///< of each tensor's uses
 
   //===--- pins ---===//
 
   void checkPins() const {
-    if (options.microbatch &&
-        std::find(problem.microbatches.begin(), problem.microbatches.end(),
-                  *options.microbatch) == problem.microbatches.end()) {
+    bool splits = false;
+    for (int groups : groupCounts())
+      splits |= !microbatches(groups).empty();
+    if (!splits || options.microbatch.value_or(1) > problem.batch) {
       std::string accepted;
       for (int64_t u : problem.microbatches)
         accepted += (accepted.empty() ? "" : ", ") + std::to_string(u);
+      if (!options.microbatch)
+        throw Error("no microbatch size of the problem divides the batch of " +
+                    std::to_string(problem.batch) + ": it has " + accepted);
       throw Error("the microbatch is pinned to " +
                   std::to_string(*options.microbatch) +
                   ", accepted for a batch of " + std::to_string(problem.batch) +
@@ -143,8 +172,10 @@ private:
     if (options.residency == Residency::None &&
         options.recompute == Recompute::None)
       throw Error("residency none and recompute none contradict each other: "
-                  "saved values would "
-                  "have to stay");
+                  "saved values would have to stay");
+    if (problem.epilogue && options.update == UpdateOrder::JustInTime)
+      throw Error("updates are pinned to just in time, but all updates read "
+                  "all gradients; accepted is deferred");
     if (!options.updatePlace || *options.updatePlace == UpdatePlace::Any)
       return;
     for (const Tensor &tensor : problem.tensors)
@@ -158,12 +189,6 @@ private:
             ", but tensor '" + tensor.name + "' can only be updated elsewhere");
   }
 
-  bool stay() const { return options.residency == Residency::Auto; }
-  bool keepAll() const { return options.recompute == Recompute::None; }
-  UpdateOrder order() const {
-    return options.update.value_or(UpdateOrder::JustInTime);
-  }
-
   /// Preferences for updating on the host that are worth trying.
   std::vector<bool> updatePlaces() const {
     if (!problem.training)
@@ -175,451 +200,368 @@ private:
     return {false, true};
   }
 
-  std::vector<int64_t> microbatches() const {
-    return options.microbatch ? std::vector<int64_t>{*options.microbatch}
-                              : problem.microbatches;
-  }
-  int64_t smallestMicrobatch() const { return microbatches().front(); }
-
-  std::vector<int> leastPartition() const {
-    return evenPartition(problem.layerCount(),
-                         options.layersPerPack.value_or(1));
-  }
-
-  //===--- choices ---===//
-
-  void tieTensors() {
-    firstLayer.assign(problem.tensors.size(), 0);
-    lastLayer.assign(problem.tensors.size(), -1);
-    for (int l = problem.layerCount() - 1; l >= 0; --l)
-      for (const TensorUse &use : problem.layers[l].tensors) {
-        firstLayer[use.tensor] = l;
-        if (lastLayer[use.tensor] < 0)
-          lastLayer[use.tensor] = l;
-      }
-  }
-
-  /// Nothing stays that does not have to.
-  Decisions base(int64_t u, std::vector<int> packEnds, bool onHost) const {
-    Decisions choices;
-    choices.microbatch = u;
-    choices.packEnds = std::move(packEnds);
-    choices.keep.assign(choices.packEnds.size(), keepAll());
-    choices.update = order();
-    choices.stay = stay();
-    choices.overlap = false;
-    choices.slots = 1;
-    size_t tensors = problem.tensors.size();
-    choices.resident.assign(tensors, 0);
-    choices.pinned.assign(tensors, 0);
-    choices.stateResident.assign(tensors, 0);
-    choices.holdGradient.assign(tensors, 0);
-    choices.updateOnHost.assign(tensors, onHost);
-    for (size_t t = 0; t < tensors; ++t)
-      if (problem.tensors[t].updatePlace != UpdatePlace::Any)
-        choices.updateOnHost[t] =
-            problem.tensors[t].updatePlace == UpdatePlace::Host;
-    choices.place.assign(problem.values.size(), Place::Host);
-    choices.gradientPlace = choices.place;
-    if (keepAll())
-      keepInner(choices);
-    return choices;
-  }
-
-  /// Values inside packs that keep stay on the device.
-  void keepInner(Decisions &choices) const {
-    std::vector<int> pack(problem.layers.size());
-    for (int l = 0, p = 0; l < problem.layerCount(); ++l) {
-      pack[l] = p;
-      p += choices.packEnds[p] == l;
+  /// Data parallelism has as many groups as there are samples to share and
+  /// microbatches to share them by.
+  std::vector<int> groupCounts() const {
+    if (!problem.training || options.schedule == Schedule::HarmonyPp)
+      return {1};
+    int most = static_cast<int>(std::min<int64_t>(devices, problem.batch));
+    std::vector<int> counts;
+    for (int groups = most; groups >= 1; --groups) {
+      bool asked = options.schedule == Schedule::HarmonyDp
+                       ? counts.empty()
+                       : groups == most || devices % groups == 0;
+      if (asked && !microbatches(groups).empty())
+        counts.push_back(groups);
     }
-    for (size_t v = 0; v < problem.values.size(); ++v) {
-      const Value &value = problem.values[v];
-      if (!value.isInput() && !value.consumers.empty() &&
-          choices.keep[pack[value.producer]] &&
-          pack[value.consumers.back()] == pack[value.producer])
-        choices.place[v] = Place::Device;
+    return counts.empty() ? std::vector<int>{1} : counts;
+  }
+
+  std::vector<Form> forms() const {
+    std::vector<Form> result;
+    for (int groups : groupCounts()) {
+      bool alone = !problem.training || options.schedule == Schedule::HarmonyDp;
+      result.push_back({groups, alone ? 1 : devices / groups});
     }
+    return result;
+  }
+
+  /// Sizes that the shares of so many groups can be split into.
+  std::vector<int64_t> microbatches(int groups) const {
+    std::vector<int64_t> sizes;
+    int64_t largest = sharesOf(problem.batch, groups).front();
+    if (options.microbatch) {
+      if (canSplit(problem, groups, *options.microbatch))
+        sizes.push_back(*options.microbatch);
+      return sizes;
+    }
+    for (int64_t u : problem.microbatches)
+      if (u <= largest && canSplit(problem, groups, u))
+        sizes.push_back(u);
+    return sizes;
+  }
+
+  Layout leastLayout(Form form) const {
+    return uniformLayout(
+        problem, form.groups, form.pipeline,
+        filling.keepAll() ? Placement::Mirror : Placement::Ring,
+        evenPartition(problem.layerCount(), options.layersPerPack.value_or(1)),
+        microbatches(form.groups).front());
   }
 
   //===--- candidates ---===//
 
-  int64_t live(const Decisions &choices) const {
-    return liveBytes(
-        build(problem, machine, Decisions(choices).withPhases(problem)).plan,
-        device);
-  }
-
-  Plan complete(const Decisions &choices) const {
-    Draft draft =
-        build(problem, machine, Decisions(choices).withPhases(problem));
+  Plan complete(const Choices &choices) const {
+    Draft draft = build(problem, machine, choices);
     allocate(draft.plan);
+    draft.plan.peakBytes.resize(devices, 0);
     synchronize(draft);
     simulate(draft.plan, problem, machine);
     return std::move(draft.plan);
   }
 
-  /// Builds, and keeps if it fits; returns the peak.
-  int64_t consider(const Decisions &choices) {
-    Draft draft =
-        build(problem, machine, Decisions(choices).withPhases(problem));
-    allocate(draft.plan);
+  /// By how much each peak is above the capacity.
+  std::vector<int64_t> excess(const Plan &plan) const {
+    std::vector<int64_t> bytes(devices, 0);
+    for (int d = 0; d < devices; ++d)
+      bytes[d] = std::max<int64_t>(0, plan.peakBytes[d] - capacity[d]);
+    return bytes;
+  }
+
+  /// Builds, and keeps if it fits; returns what does not fit.
+  std::vector<int64_t> consider(const Decisions &decisions) {
+    Draft draft = build(problem, machine, decisions.choices);
     Plan &plan = draft.plan;
-    if (plan.peakBytes[device] > capacity)
-      return plan.peakBytes[device];
+    allocate(plan);
+    plan.peakBytes.resize(devices, 0);
+    std::vector<int64_t> over = excess(plan);
+    if (*std::max_element(over.begin(), over.end()) > 0)
+      return over;
     if (machine.hostBytes > 0 && plan.hostBytes > machine.hostBytes) {
       hostNeeded = hostNeeded == 0 ? plan.hostBytes
                                    : std::min(hostNeeded, plan.hostBytes);
-      return plan.peakBytes[device];
+      return over;
     }
     synchronize(draft);
     simulate(plan, problem, machine);
     ++simulated;
-    int64_t swaps = plan.traffic[static_cast<int>(Traffic::SwapIn)] +
-                    plan.traffic[static_cast<int>(Traffic::SwapOut)];
-    candidates.push_back({choices, plan.seconds, swaps});
+    candidates.push_back({decisions, plan.seconds, swapBytes(plan)});
     best = std::min(best, plan.seconds);
-    return plan.peakBytes[device];
-  }
-
-  const Decisions &choose() const {
-    const Candidate *chosen = nullptr;
-    for (const Candidate &candidate : candidates) {
-      if (candidate.seconds >
-          best * (candidate.swapBytes == 0 ? noSwapTime : equalTime))
-        continue;
-      if (!chosen || candidate.swapBytes < chosen->swapBytes ||
-          (candidate.swapBytes == chosen->swapBytes &&
-           candidate.seconds < chosen->seconds))
-        chosen = &candidate;
-    }
-    return chosen->choices;
-  }
-
-  //===--- filling memory ---===//
-
-  /// A family of choices of which level 0 changes nothing and each level takes
-  /// more memory than the one before.
-  struct Ladder {
-    int levels;
-    std::function<void(Decisions &, int)> set;
-  };
-
-  /// The highest level that fits, by bisection; all of it first, which is
-  /// common.
-  Decisions climb(const Decisions &from, const Ladder &ladder,
-                  int64_t limit) const {
-    Decisions reached = from;
-    auto fits = [&](int level) {
-      Decisions choices = from;
-      ladder.set(choices, level);
-      if (live(choices) > limit)
-        return false;
-      reached = std::move(choices);
-      return true;
-    };
-    if (ladder.levels == 0 || fits(ladder.levels))
-      return reached;
-    int low = 0, high = ladder.levels;
-    int resolution = problem.layerCount() > manyLayers ? 8 : 32;
-    while (high - low > std::max(1, ladder.levels / resolution)) {
-      int middle = (low + high) / 2;
-      (fits(middle) ? low : high) = middle;
-    }
-    return reached;
-  }
-
-  Ladder overlapLadder() const {
-    return {2, [](Decisions &choices, int level) {
-              choices.slots = 2;
-              choices.overlap = level == 2 && choices.stay;
-            }};
-  }
-
-  Ladder adjacentLadder() const {
-    return {stay() ? 1 : 0, [](Decisions &choices, int) {
-              for (std::vector<Place> *places :
-                   {&choices.place, &choices.gradientPlace})
-                for (Place &place : *places)
-                  place = place == Place::Host ? Place::Adjacent : place;
-            }};
-  }
-
-  /// Values that live over the fewest layers first, and their gradients.
-  Ladder valueLadder() const {
-    std::vector<int> order;
-    for (int v = 0; stay() && v < static_cast<int>(problem.values.size()); ++v)
-      if (!problem.values[v].consumers.empty())
-        order.push_back(v);
-    auto span = [this](int v) {
-      const Value &value = problem.values[v];
-      // From its first forward use to the last backward one.
-      int from = value.isInput() ? value.consumers.front() : value.producer;
-      return 2 * problem.layerCount() - from - value.consumers.front();
-    };
-    std::sort(order.begin(), order.end(), [&](int a, int b) {
-      return span(a) != span(b) ? span(a) < span(b) : a < b;
-    });
-    return {static_cast<int>(order.size()),
-            [order](Decisions &choices, int level) {
-              for (int i = 0; i < level; ++i)
-                choices.place[order[i]] = choices.gradientPlace[order[i]] =
-                    Place::Device;
-            }};
-  }
-
-  std::vector<int> tensorOrder() const {
-    std::vector<int> order;
-    for (int t = 0; stay() && t < static_cast<int>(problem.tensors.size()); ++t)
-      if (lastLayer[t] >= 0)
-        order.push_back(t);
-    // Late layers first: the shortest stretch between forward and backward.
-    std::sort(order.begin(), order.end(), [&](int a, int b) {
-      return firstLayer[a] != firstLayer[b] ? firstLayer[a] > firstLayer[b]
-                                            : a < b;
-    });
-    return order;
-  }
-
-  Ladder pinLadder() const {
-    std::vector<int> order =
-        problem.training ? tensorOrder() : std::vector<int>{};
-    return {static_cast<int>(order.size()),
-            [order](Decisions &choices, int level) {
-              for (int i = 0; i < level; ++i)
-                choices.pinned[order[i]] = choices.holdGradient[order[i]] = 1;
-            }};
-  }
-
-  /// What the host updates cannot be resident; it is pinned by the other
-  /// ladder.
-  Ladder residentLadder() const {
-    std::vector<int> order;
-    if (problem.training)
-      order = tensorOrder();
-    std::reverse(order.begin(), order.end());
-    return {
-        static_cast<int>(order.size()), [order](Decisions &choices, int level) {
-          for (int i = 0; i < level; ++i) {
-            choices.resident[order[i]] = choices.stateResident[order[i]] = 1;
-            choices.holdGradient[order[i]] = 1;
-          }
-        }};
-  }
-
-  /// Late packs first.
-  Ladder keepLadder(int packs) const {
-    bool open =
-        stay() && problem.training && options.recompute == Recompute::Auto;
-    return {open ? packs - 1 : 0, [this, packs](Decisions &choices, int level) {
-              for (int i = 0; i < level; ++i)
-                choices.keep[packs - 2 - i] = 1;
-              keepInner(choices);
-            }};
-  }
-
-  enum Rung { Overlap, Adjacent, Values, Pin, Resident, Keep };
-  using Strategy = std::vector<Rung>;
-
-  Ladder ladder(Rung rung, int packs) const {
-    switch (rung) {
-    case Overlap:
-      return overlapLadder();
-    case Adjacent:
-      return adjacentLadder();
-    case Values:
-      return valueLadder();
-    case Pin:
-      return pinLadder();
-    case Resident:
-      return residentLadder();
-    case Keep:
-      return keepLadder(packs);
-    }
-    return {0, {}};
+    return over;
   }
 
   /// Fills memory and considers the result; where the addresses need more than
   /// the live bytes, again with less.
   void fill(const Decisions &from, const Strategy &strategy) {
-    int64_t limit = capacity;
+    Limits limits = capacity;
     for (int attempt = 0; attempt < 4; ++attempt) {
-      if (attempt > 0 && live(from) > limit)
+      if (attempt > 0 && !filling.fits(from, limits))
         return;
-      Decisions choices = from;
-      for (Rung rung : strategy)
-        choices = climb(choices,
-                        ladder(rung, static_cast<int>(choices.packEnds.size())),
-                        limit);
-      int64_t peak = consider(choices);
-      if (peak <= capacity)
+      std::vector<int64_t> over =
+          consider(filling.climb(from, strategy, limits));
+      bool fit = true;
+      for (int d = 0; d < devices; ++d)
+        if (over[d] > 0) {
+          fit = false;
+          limits[d] -= over[d] + capacity[d] / 64;
+        }
+      if (fit)
         return;
-      limit -= (peak - capacity) + capacity / 64;
     }
   }
 
-  //===--- enumeration ---===//
+  void considerRandom() {
+    RandomPlans plans(problem, machine, options, groupCounts().front());
+    for (int attempt = 0; attempt < RandomPlans::attempts && candidates.empty();
+         ++attempt)
+      consider(plans.draw(attempt));
+  }
 
-  double computeBound(int64_t u) const {
+  //===--- one device ---===//
+
+  /// Of one sample after another through all layers, without recomputation,
+  /// evenly over the devices.
+  double computeBound(Form form, int64_t u) const {
+    int64_t share = sharesOf(problem.batch, form.groups).front();
     double seconds = 0;
-    for (int l = 0; l < problem.layerCount(); ++l) {
-      const Cost &cost = problem.cost(l, u);
-      seconds +=
-          cost.forwardSeconds + (problem.training ? cost.backwardSeconds : 0);
-    }
-    return seconds * static_cast<double>(problem.batch / u);
+    auto add = [&](int64_t size, int64_t trips) {
+      for (int l = 0; trips > 0 && l < problem.layerCount(); ++l) {
+        const Cost &cost = problem.cost(l, size);
+        seconds += (cost.forwardSeconds +
+                    (problem.training ? cost.backwardSeconds : 0)) *
+                   static_cast<double>(trips);
+      }
+    };
+    add(u, share / u);
+    if (share % u != 0)
+      add(share % u, 1);
+    return seconds / form.pipeline;
   }
 
-  std::vector<int64_t> microbatchOrder() const {
-    std::vector<int64_t> order = microbatches();
+  std::vector<int64_t> microbatchOrder(Form form) const {
+    std::vector<int64_t> order = microbatches(form.groups);
     std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-      double x = computeBound(a), y = computeBound(b);
+      double x = computeBound(form, a), y = computeBound(form, b);
       return x != y ? x < y : a > b;
     });
     return order;
   }
 
-  std::vector<std::vector<int>> partitions(int64_t u) const {
+  std::vector<std::vector<int>> partitions(int64_t u, int pipeline) const {
     if (options.layersPerPack)
       return {evenPartition(problem.layerCount(), *options.layersPerPack)};
-    return candidatePartitions(problem, u);
+    return candidatePartitions(problem, u, pipeline);
   }
 
   /// From the fewest packs that fit on: more packs cost traffic and stalls, but
   /// leave room for what stays and for loading ahead.
   void searchMicrobatch(int64_t u) {
-    if (computeBound(u) >= best)
+    double bound = computeBound({1, 1}, u);
+    if (bound >= best)
       return;
-    considerResident(u);
-    static const Strategy first = {Overlap,  Adjacent, Values,
-                                   Resident, Pin,      Keep};
+    considerResident({1, 1}, u);
     int further = problem.layerCount() > manyLayers ? 2 : 6;
     for (bool onHost : updatePlaces()) {
       int tried = 0;
-      for (const std::vector<int> &packEnds : partitions(u)) {
-        Decisions choices = base(u, packEnds, onHost);
-        if (live(choices) > capacity)
+      for (const std::vector<int> &packEnds : partitions(u, 1)) {
+        Decisions decisions = filling.base(
+            uniformLayout(problem, 1, 1, Placement::Ring, packEnds, u), onHost);
+        if (!filling.fits(decisions, capacity))
           continue;
-        fill(choices, first);
+        fill(decisions, firstStrategy);
         // A plan at the bound of this microbatch that swaps nothing is not
         // beaten.
-        if (++tried > further ||
-            (!candidates.empty() && candidates.back().swapBytes == 0 &&
-             candidates.back().seconds <= computeBound(u) * 1.001))
+        if (++tried > further || reachedBound(bound))
           break;
       }
     }
   }
 
-  /// Plain training: one pack, nothing leaves the device. One slot for inputs
-  /// where there is no room for two.
-  void considerResident(int64_t u) {
-    if (!stay() || !problem.training ||
-        options.layersPerPack.value_or(problem.layerCount()) <
-            problem.layerCount())
-      return;
-    Decisions choices = base(u, {problem.layerCount() - 1},
-                             options.updatePlace == UpdatePlace::Host);
-    Ladder all = residentLadder();
-    all.set(choices, all.levels);
-    if (live(choices) <= capacity)
-      consider(climb(choices, overlapLadder(), capacity));
+  bool reachedBound(double bound) const {
+    return !candidates.empty() && candidates.back().swapBytes == 0 &&
+           candidates.back().seconds <= bound * 1.001;
   }
 
-  /// The other orders of filling, for the best of what was found.
-  void refine() {
-    static const Strategy others[] = {
-        {Overlap, Adjacent, Values, Keep, Pin, Resident},
-        {Keep, Adjacent, Resident, Values, Overlap, Pin},
-        {Resident, Overlap, Adjacent, Values, Keep, Pin},
-        {Overlap, Pin, Adjacent, Values, Resident, Keep},
-    };
-    std::vector<Candidate> found = candidates;
-    std::sort(found.begin(), found.end(),
-              [](const Candidate &a, const Candidate &b) {
-                return a.seconds != b.seconds ? a.seconds < b.seconds
-                                              : a.swapBytes < b.swapBytes;
-              });
-    size_t count = problem.layerCount() > manyLayers ? 1 : 3;
-    for (size_t i = 0; i < found.size() && i < count; ++i) {
-      const Decisions &choices = found[i].choices;
-      if (found[i].swapBytes == 0 &&
-          found[i].seconds <= computeBound(choices.microbatch) * 1.001)
+  /// Plain training: a pack on each device, nothing leaves. One slot for inputs
+  /// where there is no room for two.
+  void considerResident(Form form, int64_t u) {
+    int layers = problem.layerCount();
+    if (!filling.stay() || !problem.training ||
+        options.layersPerPack.value_or(layers) < layers)
+      return;
+    std::vector<int> packEnds = candidatePartitions(
+        problem, u, form.pipeline)[form.pipeline > 1 ? 1 : 0];
+    std::optional<Decisions> decisions =
+        filling.resident(uniformLayout(problem, form.groups, form.pipeline,
+                                       Placement::Mirror, packEnds, u),
+                         options.updatePlace == UpdatePlace::Host, capacity);
+    if (!decisions)
+      return;
+    if (form.pipeline > 1)
+      *decisions =
+          filling.climb(std::move(*decisions),
+                        {Rung::Adjacent, Rung::Values, Rung::Keep}, capacity);
+    consider(*decisions);
+  }
+
+  //===--- several devices ---===//
+
+  /// Layouts of one form, microbatch and place of updates are ranked by their
+  /// estimates; the ranking is not trusted across those classes, of which the
+  /// first few of each are tried, the class with the best estimate first.
+  void searchLayouts() {
+    std::vector<std::vector<Entry>> classes;
+    for (Form form : forms())
+      for (int64_t u : microbatchOrder(form)) {
+        considerResident(form, u);
+        for (bool onHost : updatePlaces())
+          if (std::vector<Entry> entries = entriesOf(form, u, onHost);
+              !entries.empty())
+            classes.push_back(std::move(entries));
+      }
+    std::stable_sort(
+        classes.begin(), classes.end(), [](const auto &a, const auto &b) {
+          return a.front().estimate.seconds < b.front().estimate.seconds;
+        });
+    size_t deepest = problem.layerCount() > manyLayers ? 2 : 4;
+    for (size_t depth = 0; depth < deepest; ++depth)
+      for (std::vector<Entry> &entries : classes)
+        if (depth < entries.size() && filling.effort() < mostEffort)
+          tryEntry(entries, depth);
+  }
+
+  void tryEntry(std::vector<Entry> &entries, size_t at) {
+    // Those that do not fit even where nothing stays give way to the next.
+    while (at < entries.size()) {
+      const Entry &entry = entries[at];
+      if (entry.estimate.compute >= best)
         return;
-      bool onHost =
-          std::find(choices.updateOnHost.begin(), choices.updateOnHost.end(),
-                    1) != choices.updateOnHost.end();
-      for (const Strategy &strategy : others)
-        fill(base(choices.microbatch, choices.packEnds, onHost), strategy);
+      Decisions decisions = filling.base(entry.layout, entry.onHost);
+      if (filling.fits(decisions, capacity)) {
+        fill(decisions, firstStrategy);
+        return;
+      }
+      entries.erase(entries.begin() + static_cast<long>(at));
     }
   }
 
-  //===--- refusals ---===//
-
-  Infeasible infeasible(int64_t least) const {
-    Infeasible result;
-    result.minDeviceBytes = least;
-    result.boundBytes = lowerBound(problem);
-    result.capacity = capacity;
-    result.largestLayer = largestLayer(problem);
-    result.message =
-        "does not fit: device " + std::to_string(device) + " has " +
-        std::to_string(capacity) + " bytes, the least plan needs " +
-        std::to_string(least) + "; the largest layer is '" +
-        problem.layers[result.largestLayer].name +
-        "': its tensors, gradients, values and workspace have " +
-        std::to_string(result.boundBytes) + " bytes at a microbatch of " +
-        std::to_string(problem.microbatches.front());
-    return result;
+  std::vector<Entry> entriesOf(Form form, int64_t u, bool onHost) const {
+    std::vector<Placement> placements = {Placement::Ring};
+    if (filling.keepAll())
+      placements = {Placement::Mirror};
+    else if (form.pipeline > 1)
+      placements = {Placement::Mirror, Placement::Ring};
+    std::vector<std::vector<int>> ends = partitions(u, form.pipeline);
+    if (form.pipeline > 1 && options.schedule == Schedule::Auto &&
+        !options.layersPerPack)
+      ends.push_back({problem.layerCount() - 1});
+    std::vector<Entry> entries;
+    for (Placement placement : placements)
+      for (const std::vector<int> &packEnds : ends) {
+        Layout layout = uniformLayout(problem, form.groups, form.pipeline,
+                                      placement, packEnds, u);
+        Estimate estimated = estimate(problem, machine, layout, onHost);
+        entries.push_back({std::move(layout), onHost, estimated});
+      }
+    std::stable_sort(entries.begin(), entries.end(),
+                     [](const Entry &a, const Entry &b) {
+                       return a.estimate.seconds < b.estimate.seconds;
+                     });
+    return entries;
   }
 
-  Infeasible hostInfeasible(int64_t least) const {
-    Infeasible result = infeasible(least);
-    result.hostBytesNeeded = hostNeeded;
-    result.hostBytes = machine.hostBytes;
-    result.message = "does not fit: the host store has " +
-                     std::to_string(machine.hostBytes) +
-                     " bytes, the plan that needs least of it " +
-                     std::to_string(hostNeeded);
-    return result;
+  //===--- refinement ---===//
+
+  /// Around the best of what was found: other orders of filling, and with
+  /// several devices other forward packs.
+  void refine() {
+    std::vector<Candidate<Decisions>> found = candidates;
+    std::stable_sort(
+        found.begin(), found.end(), [](const auto &a, const auto &b) {
+          return a.seconds != b.seconds ? a.seconds < b.seconds
+                                        : a.swapBytes < b.swapBytes;
+        });
+    size_t count = problem.layerCount() > manyLayers ? 1 : 3;
+    for (size_t i = 0; i < found.size() && i < count; ++i) {
+      const Layout &layout = found[i].choices.layout;
+      Form form{layout.groups, layout.pipeline};
+      if (found[i].swapBytes == 0 &&
+          found[i].seconds <=
+              computeBound(form, layout.backwardMicrobatch) * 1.001)
+        return;
+      bool onHost = found[i].choices.onHost;
+      Layout fresh = layout;
+      fresh.keep.assign(fresh.keep.size(), 0);
+      for (const Strategy &strategy : otherStrategies)
+        if (devices == 1 || filling.effort() < 2 * mostEffort)
+          fill(filling.base(fresh, onHost), strategy);
+      if (devices > 1)
+        for (Layout &other : otherForwards(fresh))
+          if (Decisions decisions = filling.base(std::move(other), onHost);
+              filling.effort() < 2 * mostEffort &&
+              filling.fits(decisions, capacity))
+            fill(decisions, firstStrategy);
+    }
+  }
+
+  /// Forward packs need less memory than backward packs, and larger
+  /// microbatches may run faster: fewer packs, more samples at once.
+  std::vector<Layout> otherForwards(const Layout &layout) const {
+    std::vector<Layout> others;
+    if (filling.keepAll() || options.layersPerPack ||
+        layout.forwardEnds.empty())
+      return others;
+    int turn = layout.forwardEnds.back() + 1;
+    std::vector<double> seconds;
+    for (int l = 0; l < turn; ++l)
+      seconds.push_back(
+          problem.cost(l, layout.backwardMicrobatch).forwardSeconds);
+    int packs = static_cast<int>(layout.forwardEnds.size());
+    for (int fewer : {(packs + 1) / 2, (packs + 3) / 4}) {
+      if (fewer == packs)
+        continue;
+      Layout other = layout;
+      other.forwardEnds = balancedPartition(seconds, fewer);
+      others.push_back(std::move(other));
+    }
+    bool sliceable = std::all_of(
+        problem.values.begin(), problem.values.end(),
+        [](const Value &value) { return value.isInput() || value.sliceable; });
+    if (sliceable && !options.microbatch)
+      for (int64_t u : microbatches(layout.groups))
+        if (u == 2 * layout.backwardMicrobatch ||
+            u == 4 * layout.backwardMicrobatch) {
+          Layout other = layout;
+          other.forwardMicrobatch = u;
+          others.push_back(std::move(other));
+        }
+    return others;
   }
 };
 
-void prepare(const Problem &problem, const Machine &machine) {
-  problem.check();
-  machine.check();
-  if (machine.devices.size() != 1)
-    throw Error("machine '" + machine.name + "' has " +
-                std::to_string(machine.devices.size()) +
-                " devices, the search accepts 1");
+bool isBaseline(const Problem &problem, const SearchOptions &options) {
+  return problem.training && (options.schedule == Schedule::PpSwap ||
+                              options.schedule == Schedule::DpSwap);
 }
-
-constexpr const char *scheduleNames[] = {"auto", "harmony-pp", "harmony-dp",
-                                         "pp-swap", "dp-swap"};
 
 } // namespace
 
-const char *name(Schedule schedule) {
-  return scheduleNames[static_cast<int>(schedule)];
-}
-
-std::optional<Schedule> scheduleNamed(std::string_view name) {
-  for (size_t i = 0; i < std::size(scheduleNames); ++i)
-    if (name == scheduleNames[i])
-      return static_cast<Schedule>(i);
-  return std::nullopt;
-}
-
 Result solve(const Problem &problem, const Machine &machine,
              const SearchOptions &options) {
-  prepare(problem, machine);
+  problem.check();
+  machine.check();
+  if (isBaseline(problem, options))
+    return solveBaseline(problem, machine, options);
   return Search(problem, machine, options).run();
 }
 
 int64_t minDeviceBytes(const Problem &problem, const Machine &machine,
                        const SearchOptions &options) {
-  prepare(problem, machine);
-  return Search(problem, machine, options).leastPlan().first;
+  problem.check();
+  machine.check();
+  if (isBaseline(problem, options))
+    return leastBaselineBytes(problem, machine, options);
+  return Search(problem, machine, options).leastBytes();
 }
 
 } // namespace harmony::planner

@@ -1,0 +1,401 @@
+//===- Filling.cpp - What stays on the devices ----------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Planner/Filling.h"
+
+#include <algorithm>
+#include <set>
+
+namespace harmony::planner {
+
+namespace {
+
+/// With more layers a ladder's height is found less exactly.
+constexpr int manyLayers = 200;
+
+/// The most bytes that are live at once, by device.
+std::vector<int64_t> livePeaks(const Plan &plan, int devices) {
+  std::vector<int> begin;
+  begin.reserve(plan.events.size());
+  int points = 0;
+  for (const Event &event : plan.events) {
+    begin.push_back(points);
+    points += event.kind == EventKind::Run ? std::max(1, event.endStep) : 1;
+  }
+  std::vector<std::vector<int64_t>> change(
+      devices, std::vector<int64_t>(static_cast<size_t>(points) + 1, 0));
+  for (const Buffer &buffer : plan.buffers) {
+    int64_t bytes = (buffer.bytes() + bufferAlignment - 1) / bufferAlignment *
+                    bufferAlignment;
+    std::vector<int64_t> &of = change[buffer.device];
+    of[begin[buffer.first.event] + buffer.first.step] += bytes;
+    of[begin[buffer.last.event] + buffer.last.step + 1] -= bytes;
+  }
+  std::vector<int64_t> peaks;
+  for (const std::vector<int64_t> &of : change) {
+    int64_t live = 0, peak = 0;
+    for (int64_t bytes : of)
+      peak = std::max(peak, live += bytes);
+    peaks.push_back(peak);
+  }
+  return peaks;
+}
+
+/// Where in a group's pipeline each layer is.
+struct LayerPlaces {
+  std::vector<int> forward, backward; ///< backward -1: none
+
+  LayerPlaces(const Problem &problem, const Layout &layout)
+      : forward(problem.layers.size()), backward(problem.layers.size(), -1) {
+    for (int f = 0; f < static_cast<int>(layout.forwardEnds.size()); ++f)
+      for (int l = layout.firstForward(f); l <= layout.forwardEnds[f]; ++l)
+        forward[l] = layout.forwardDevice(f);
+    for (int p = 0; p < static_cast<int>(layout.backwardEnds.size()); ++p)
+      for (int l = layout.firstBackward(p); l <= layout.backwardEnds[p]; ++l) {
+        backward[l] = layout.backwardDevice(p);
+        if (p + 1 == static_cast<int>(layout.backwardEnds.size()))
+          forward[l] = backward[l];
+      }
+  }
+
+  void add(std::set<int> &places, int layer) const {
+    places.insert(forward[layer]);
+    if (backward[layer] >= 0)
+      places.insert(backward[layer]);
+  }
+};
+
+std::vector<int> listOf(const std::set<int> &places) {
+  return {places.begin(), places.end()};
+}
+
+std::vector<int> everywhere(const Layout &layout) {
+  std::vector<int> places;
+  for (int q = 0; q < layout.pipeline; ++q)
+    places.push_back(q);
+  return places;
+}
+
+} // namespace
+
+Filling::Filling(const Problem &problem, const Machine &machine,
+                 const SearchOptions &options)
+    : problem(problem), machine(machine), options(options),
+      firstLayer(problem.tensors.size(), 0),
+      lastLayer(problem.tensors.size(), -1) {
+  for (int l = problem.layerCount() - 1; l >= 0; --l)
+    for (const TensorUse &use : problem.layers[l].tensors) {
+      firstLayer[use.tensor] = l;
+      if (lastLayer[use.tensor] < 0)
+        lastLayer[use.tensor] = l;
+    }
+}
+
+void Filling::renew(Decisions &decisions) const {
+  decisions.choices.phases = phasesOf(problem, decisions.layout);
+}
+
+Decisions Filling::base(Layout layout, bool onHost) const {
+  Decisions decisions;
+  decisions.layout = std::move(layout);
+  decisions.onHost = onHost;
+  Choices &choices = decisions.choices;
+  choices.groups = decisions.layout.groups;
+  choices.update = problem.epilogue
+                       ? UpdateOrder::Deferred
+                       : options.update.value_or(UpdateOrder::JustInTime);
+  choices.stay = stay();
+  choices.overlap = false;
+  choices.slots = 1;
+  size_t tensors = problem.tensors.size();
+  choices.resident.assign(tensors, 0);
+  choices.pinned = choices.stateResident = choices.holdGradient =
+      choices.resident;
+  choices.updateOnHost.assign(tensors, onHost);
+  for (size_t t = 0; t < tensors; ++t)
+    if (problem.tensors[t].updatePlace != UpdatePlace::Any)
+      choices.updateOnHost[t] =
+          problem.tensors[t].updatePlace == UpdatePlace::Host;
+  if (decisions.layout.groups > 1)
+    choices.owner = spreadOwners(problem, decisions.layout);
+  choices.place.assign(problem.values.size(), Place::Host);
+  choices.gradientPlace = choices.place;
+  if (keepAll()) {
+    decisions.layout.keep.assign(decisions.layout.keep.size(), 1);
+    keepInner(decisions);
+  }
+  renew(decisions);
+  return decisions;
+}
+
+/// Values inside packs that keep stay on the device.
+void Filling::keepInner(Decisions &decisions) const {
+  const Layout &layout = decisions.layout;
+  std::vector<int> pack(problem.layers.size(), -1);
+  for (int p = 0; p + 1 < static_cast<int>(layout.backwardEnds.size()); ++p)
+    for (int l = layout.firstBackward(p); l <= layout.backwardEnds[p]; ++l)
+      pack[l] = layout.keep[p] && layout.canKeep(p) ? p : -1;
+  for (size_t v = 0; v < problem.values.size(); ++v) {
+    const Value &value = problem.values[v];
+    if (!value.isInput() && !value.consumers.empty() &&
+        pack[value.producer] >= 0 &&
+        pack[value.consumers.back()] == pack[value.producer])
+      decisions.choices.place[v] = Place::Device;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Ladders
+//===----------------------------------------------------------------------===//
+
+Filling::Ladder Filling::overlapLadder(const Decisions &from) const {
+  return {{everywhere(from.layout), everywhere(from.layout)},
+          [](Decisions &decisions, int item) {
+            if (item == 0)
+              decisions.choices.slots = 2;
+            else
+              decisions.choices.overlap = decisions.choices.stay;
+          }};
+}
+
+Filling::Ladder Filling::adjacentLadder(const Decisions &from) const {
+  if (!stay())
+    return {};
+  return {{everywhere(from.layout)}, [](Decisions &decisions, int) {
+            for (std::vector<Place> *places :
+                 {&decisions.choices.place, &decisions.choices.gradientPlace})
+              for (Place &place : *places)
+                place = place == Place::Host ? Place::Adjacent : place;
+          }};
+}
+
+/// Values that live over the fewest layers first, and their gradients.
+Filling::Ladder Filling::valueLadder(const Decisions &from) const {
+  std::vector<int> order;
+  for (int v = 0; stay() && v < static_cast<int>(problem.values.size()); ++v)
+    if (!problem.values[v].consumers.empty())
+      order.push_back(v);
+  auto span = [this](int v) {
+    const Value &value = problem.values[v];
+    // From its first forward use to the last backward one.
+    int first = value.isInput() ? value.consumers.front() : value.producer;
+    return 2 * problem.layerCount() - first - value.consumers.front();
+  };
+  std::sort(order.begin(), order.end(), [&](int a, int b) {
+    return span(a) != span(b) ? span(a) < span(b) : a < b;
+  });
+  LayerPlaces layers(problem, from.layout);
+  Ladder ladder;
+  for (int v : order) {
+    std::set<int> places;
+    if (!problem.values[v].isInput())
+      layers.add(places, problem.values[v].producer);
+    for (int consumer : problem.values[v].consumers)
+      layers.add(places, consumer);
+    ladder.places.push_back(listOf(places));
+  }
+  ladder.take = [order](Decisions &decisions, int item) {
+    decisions.choices.place[order[item]] =
+        decisions.choices.gradientPlace[order[item]] = Place::Device;
+  };
+  return ladder;
+}
+
+/// Late layers first: the shortest stretch between forward and backward.
+std::vector<int> Filling::tensorOrder() const {
+  std::vector<int> order;
+  for (int t = 0; stay() && problem.training &&
+                  t < static_cast<int>(problem.tensors.size());
+       ++t)
+    if (lastLayer[t] >= 0)
+      order.push_back(t);
+  std::sort(order.begin(), order.end(), [&](int a, int b) {
+    return firstLayer[a] != firstLayer[b] ? firstLayer[a] > firstLayer[b]
+                                          : a < b;
+  });
+  return order;
+}
+
+/// Tensors that stay within an execution, or for good, early layers first. What
+/// the host updates cannot be resident; it is pinned by the other ladder.
+Filling::Ladder Filling::tensorLadder(const Decisions &from,
+                                      bool resident) const {
+  std::vector<int> order = tensorOrder();
+  if (resident)
+    std::reverse(order.begin(), order.end());
+  LayerPlaces layers(problem, from.layout);
+  std::vector<std::set<int>> places(problem.tensors.size());
+  for (int l = 0; l < problem.layerCount(); ++l)
+    for (const TensorUse &use : problem.layers[l].tensors)
+      layers.add(places[use.tensor], l);
+  Ladder ladder;
+  for (int t : order)
+    ladder.places.push_back(listOf(places[t]));
+  ladder.take = [order, resident](Decisions &decisions, int item) {
+    Choices &choices = decisions.choices;
+    int t = order[item];
+    if (resident)
+      choices.resident[t] = choices.stateResident[t] = 1;
+    else
+      choices.pinned[t] = 1;
+    choices.holdGradient[t] = 1;
+  };
+  return ladder;
+}
+
+/// Late packs first.
+Filling::Ladder Filling::keepLadder(const Decisions &from) const {
+  const Layout &layout = from.layout;
+  std::vector<int> packs;
+  if (stay() && options.recompute == Recompute::Auto)
+    for (int p = static_cast<int>(layout.backwardEnds.size()) - 2; p >= 0; --p)
+      if (layout.canKeep(p))
+        packs.push_back(p);
+  Ladder ladder;
+  for (int p : packs)
+    ladder.places.push_back({layout.backwardDevice(p)});
+  ladder.take = [this, packs](Decisions &decisions, int item) {
+    decisions.layout.keep[packs[item]] = 1;
+    keepInner(decisions);
+    renew(decisions);
+  };
+  return ladder;
+}
+
+Filling::Ladder Filling::ladder(Rung rung, const Decisions &from) const {
+  switch (rung) {
+  case Rung::Overlap:
+    return overlapLadder(from);
+  case Rung::Adjacent:
+    return adjacentLadder(from);
+  case Rung::Values:
+    return valueLadder(from);
+  case Rung::Pin:
+    return tensorLadder(from, false);
+  case Rung::Resident:
+    return tensorLadder(from, true);
+  case Rung::Keep:
+    return keepLadder(from);
+  }
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Climbing
+//===----------------------------------------------------------------------===//
+
+std::vector<char> Filling::over(const Decisions &decisions,
+                                const Limits &limits) const {
+  Plan plan = build(problem, machine, decisions.choices).plan;
+  built += static_cast<int64_t>(plan.events.size());
+  std::vector<int64_t> peaks =
+      livePeaks(plan, static_cast<int>(machine.devices.size()));
+  std::vector<char> result(decisions.layout.pipeline, 0);
+  for (size_t d = 0; d < peaks.size(); ++d)
+    result[d % result.size()] |= peaks[d] > limits[d];
+  return result;
+}
+
+bool Filling::fits(const Decisions &decisions, const Limits &limits) const {
+  std::vector<char> result = over(decisions, limits);
+  return std::find(result.begin(), result.end(), 1) == result.end();
+}
+
+/// All of a ladder first, which often fits. Otherwise every place's height by
+/// bisection, all at once; a decision is taken where all its places reach it.
+/// As a place's memory also depends on the others', heights that do not fit
+/// together are lowered until they do.
+Decisions Filling::climb(const Decisions &from, const Ladder &ladder,
+                         const Limits &limits) const {
+  int items = static_cast<int>(ladder.places.size());
+  int places = from.layout.pipeline;
+  if (items == 0)
+    return from;
+  std::vector<int> count(places, 0);
+  std::vector<std::vector<int>> rank(items);
+  for (int i = 0; i < items; ++i)
+    for (int q : ladder.places[i])
+      rank[i].push_back(count[q]++);
+  auto taken = [&](const std::vector<int> &heights) {
+    Decisions decisions = from;
+    for (int i = 0; i < items; ++i) {
+      bool take = true;
+      for (size_t k = 0; k < rank[i].size(); ++k)
+        take &= rank[i][k] < heights[ladder.places[i][k]];
+      if (take)
+        ladder.take(decisions, i);
+    }
+    return decisions;
+  };
+
+  Decisions all = taken(count);
+  std::vector<char> exceeds = over(all, limits);
+  std::vector<int> low(places, 0), high = count;
+  bool open = false;
+  for (int q = 0; q < places; ++q) {
+    open |= exceeds[q];
+    if (!exceeds[q])
+      low[q] = count[q];
+  }
+  if (!open)
+    return all;
+  int resolution = problem.layerCount() > manyLayers || places > 1 ? 8 : 32;
+  auto step = [&](int q) { return std::max(1, count[q] / resolution); };
+  while (open) {
+    open = false;
+    std::vector<int> middle = low;
+    for (int q = 0; q < places; ++q)
+      if (high[q] - low[q] > step(q)) {
+        middle[q] = (low[q] + high[q]) / 2;
+        open = true;
+      }
+    if (!open)
+      break;
+    exceeds = over(taken(middle), limits);
+    for (int q = 0; q < places; ++q)
+      if (middle[q] != low[q])
+        (exceeds[q] ? high : low)[q] = middle[q];
+  }
+  // Nothing taken is what fits for sure.
+  for (bool lowered = places > 1; lowered;) {
+    Decisions decisions = taken(low);
+    exceeds = over(decisions, limits);
+    if (std::find(exceeds.begin(), exceeds.end(), 1) == exceeds.end())
+      return decisions;
+    auto lower = [&](int q) {
+      lowered |= low[q] > 0;
+      low[q] = std::max(0, low[q] - step(q));
+    };
+    lowered = false;
+    for (int q = 0; q < places; ++q)
+      if (exceeds[q])
+        lower(q);
+    for (int q = 0; q < places && !lowered; ++q)
+      lower(q);
+  }
+  return taken(low);
+}
+
+Decisions Filling::climb(Decisions from, const Strategy &strategy,
+                         const Limits &limits) const {
+  for (Rung rung : strategy)
+    from = climb(from, ladder(rung, from), limits);
+  return from;
+}
+
+std::optional<Decisions> Filling::resident(const Layout &layout, bool onHost,
+                                           const Limits &limits) const {
+  Decisions decisions = base(layout, onHost);
+  Ladder all = tensorLadder(decisions, true);
+  for (int i = 0; i < static_cast<int>(all.places.size()); ++i)
+    all.take(decisions, i);
+  if (!fits(decisions, limits))
+    return std::nullopt;
+  return climb(std::move(decisions), {Rung::Overlap}, limits);
+}
+
+} // namespace harmony::planner

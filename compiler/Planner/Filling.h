@@ -1,0 +1,100 @@
+//===- Filling.h - What stays on the devices --------------------*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Private to the search: from a layout, with which nothing stays on a device,
+// to choices that use its memory. Each ladder is a list of decisions, of which
+// as many of the first are taken as fit; devices at different places of a
+// pipeline climb to heights of their own.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef COMPILER_PLANNER_FILLING_H
+#define COMPILER_PLANNER_FILLING_H
+
+#include "compiler/Planner/Layout.h"
+#include "compiler/Planner/Search.h"
+
+#include <functional>
+
+namespace harmony::planner {
+
+/// A candidate: its layout, and choices that follow from it and from what is
+/// filled in.
+struct Decisions {
+  Layout layout;
+  bool onHost = false; ///< tensors that may are updated by the host
+  Choices choices;
+};
+
+enum class Rung { Overlap, Adjacent, Values, Pin, Resident, Keep };
+using Strategy = std::vector<Rung>;
+
+/// Bytes, by device.
+using Limits = std::vector<int64_t>;
+
+class Filling {
+public:
+  Filling(const Problem &problem, const Machine &machine,
+          const SearchOptions &options);
+
+  /// Nothing stays that does not have to, one slot, no look-ahead.
+  Decisions base(Layout layout, bool onHost) const;
+
+  /// The phases again, after `layout` has changed.
+  void renew(Decisions &decisions) const;
+
+  /// Climbs the ladders of a strategy in order, from what fits `limits`.
+  Decisions climb(Decisions from, const Strategy &strategy,
+                  const Limits &limits) const;
+
+  /// Everything resident; look-ahead and slots as far as they fit. Nothing if
+  /// it does not fit.
+  std::optional<Decisions> resident(const Layout &layout, bool onHost,
+                                    const Limits &limits) const;
+
+  bool fits(const Decisions &decisions, const Limits &limits) const;
+
+  bool stay() const { return options.residency == Residency::Auto; }
+  bool keepAll() const {
+    return problem.training && options.recompute == Recompute::None;
+  }
+
+  /// Events of all plans built so far: what the search spends its time on.
+  int64_t effort() const { return built; }
+
+private:
+  const Problem &problem;
+  const Machine &machine;
+  const SearchOptions &options;
+  std::vector<int> firstLayer, lastLayer; ///< of each tensor's uses, -1: none
+  mutable int64_t built = 0;
+
+  /// The places in the pipeline whose memory a decision takes, and what to do.
+  struct Ladder {
+    std::vector<std::vector<int>> places;
+    std::function<void(Decisions &, int)> take;
+  };
+
+  Ladder ladder(Rung rung, const Decisions &from) const;
+  Ladder overlapLadder(const Decisions &from) const;
+  Ladder adjacentLadder(const Decisions &from) const;
+  Ladder valueLadder(const Decisions &from) const;
+  Ladder tensorLadder(const Decisions &from, bool resident) const;
+  Ladder keepLadder(const Decisions &from) const;
+  std::vector<int> tensorOrder() const;
+  void keepInner(Decisions &decisions) const;
+
+  /// By place: whether a device there has more than its limit.
+  std::vector<char> over(const Decisions &decisions,
+                         const Limits &limits) const;
+  Decisions climb(const Decisions &from, const Ladder &ladder,
+                  const Limits &limits) const;
+};
+
+} // namespace harmony::planner
+
+#endif // COMPILER_PLANNER_FILLING_H
