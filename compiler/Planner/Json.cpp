@@ -105,7 +105,10 @@ public:
     list(key, [&](const json &item, const std::string &where) {
       if (!item.is_number_integer())
         fail(where, item, "an integer");
-      result.push_back(item.get<T>());
+      int64_t number = item.get<int64_t>();
+      if (number != static_cast<int64_t>(static_cast<T>(number)))
+        fail(where, item, "an index");
+      result.push_back(static_cast<T>(number));
     });
     return result;
   }

@@ -82,17 +82,109 @@ void Machine::check() const {
 }
 
 Machine Machine::uniform(const std::string &name, int count, int64_t capacity,
-                         double linkBytesPerSecond, double linkLatencySeconds) {
+                         double linkBytesPerSecond, double linkLatencySeconds,
+                         const Link &peer, double sharedHostBytesPerSecond) {
   Machine machine;
   machine.name = name;
+  bool shared = sharedHostBytesPerSecond > 0;
+  if (shared)
+    machine.resources = {{"from the host", sharedHostBytesPerSecond},
+                         {"to the host", sharedHostBytesPerSecond}};
   for (int d = 0; d < count; ++d) {
     machine.devices.push_back({"device" + std::to_string(d), capacity, 0, 0});
-    machine.links.push_back(
-        {hostEndpoint, d, linkBytesPerSecond, linkLatencySeconds, {}});
-    machine.links.push_back(
-        {d, hostEndpoint, linkBytesPerSecond, linkLatencySeconds, {}});
+    for (bool in : {true, false}) {
+      Link link{in ? hostEndpoint : d,
+                in ? d : hostEndpoint,
+                linkBytesPerSecond,
+                linkLatencySeconds,
+                {}};
+      if (shared)
+        link.shares.push_back(in ? 0 : 1);
+      machine.links.push_back(std::move(link));
+    }
   }
+  for (int from = 0; peer.bytesPerSecond > 0 && from < count; ++from)
+    for (int to = 0; to < count; ++to)
+      if (from != to)
+        machine.links.push_back(
+            {from, to, peer.bytesPerSecond, peer.latencySeconds, peer.shares});
   return machine;
+}
+
+//===----------------------------------------------------------------------===//
+// Machines by name
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+constexpr double gib = 1024.0 * 1024 * 1024;
+
+void setSpeeds(Machine &machine, double flopsPerSecond, double bytesPerSecond) {
+  for (Device &device : machine.devices) {
+    device.flopsPerSecond = flopsPerSecond;
+    device.bytesPerSecond = bytesPerSecond;
+  }
+}
+
+/// The machine model of Harmony's published artifact: eight GTX 1080 Ti of
+/// which 10 GiB are used; 11.5 GiB/s between the host and all devices together,
+/// each way; 8.2 GiB/s between any two devices, not shared. Products and memory
+/// as the board is specified: 11.3 TFLOP/s, 484 GB/s.
+Machine harmony1080Ti() {
+  Link peer;
+  peer.bytesPerSecond = 8.2 * gib;
+  Machine machine = Machine::uniform("harmony-1080ti", 8, int64_t(10) << 30,
+                                     11.5 * gib, 0, peer, 11.5 * gib);
+  setSpeeds(machine, 11.3e12, 484e9);
+  return machine;
+}
+
+/// Eight RTX 4090, of whose 24 GiB 24 GB are used: the rest is the driver's.
+/// PCIe 4.0 x16 carries 31.5 GB/s, about 25 in large copies; two root
+/// complexes' worth of them, 100 GB/s, for all devices together (assumed); no
+/// copies between devices. 82.6 TFLOP/s (f32), 1008 GB/s.
+Machine eight4090() {
+  Machine machine =
+      Machine::uniform("8x4090-24g", 8, 24000000000, 25e9, 10e-6, {}, 100e9);
+  setSpeeds(machine, 82.6e12, 1008e9);
+  return machine;
+}
+
+/// Eight H100 SXM, of whose 80 GiB 80 GB are used. PCIe 5.0 x16 carries 63
+/// GB/s, about 55 in large copies; 220 GB/s for all devices together (assumed,
+/// by the host's memory). NVLink 4 through switches: every device sends and
+/// receives 450 GB/s, whoever the partners are. 67 TFLOP/s (f32), 3350 GB/s.
+Machine eightH100() {
+  Link peer;
+  peer.bytesPerSecond = 450e9;
+  peer.latencySeconds = 5e-6;
+  Machine machine =
+      Machine::uniform("8xh100-80g", 8, 80000000000, 55e9, 10e-6, peer, 220e9);
+  setSpeeds(machine, 67e12, 3350e9);
+  int ports = static_cast<int>(machine.resources.size());
+  for (const Device &device : machine.devices) {
+    machine.resources.push_back({device.name + " sends", 450e9});
+    machine.resources.push_back({device.name + " receives", 450e9});
+  }
+  for (Link &link : machine.links)
+    if (link.from != hostEndpoint && link.to != hostEndpoint)
+      link.shares = {ports + 2 * link.from, ports + 2 * link.to + 1};
+  return machine;
+}
+
+} // namespace
+
+std::optional<Machine> Machine::named(std::string_view name) {
+  for (Machine (*make)() : {harmony1080Ti, eight4090, eightH100})
+    if (Machine machine = make(); machine.name == name)
+      return machine;
+  return std::nullopt;
+}
+
+const std::vector<std::string> &Machine::names() {
+  static const std::vector<std::string> list = {"harmony-1080ti", "8x4090-24g",
+                                                "8xh100-80g"};
+  return list;
 }
 
 } // namespace harmony::planner

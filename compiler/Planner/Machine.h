@@ -11,7 +11,9 @@
 #include "compiler/Planner/Error.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace harmony::planner {
@@ -60,9 +62,18 @@ struct Machine {
   /// through the host.
   bool hasLink(int from, int to) const;
 
-  /// `count` equal devices, each with a link of its own to and from the host.
+  /// `count` equal devices, each with a link of its own to and from the host,
+  /// and to every other device if `peer.bytesPerSecond` is not 0. Where
+  /// `sharedHostBytesPerSecond` is not 0, all links from the host share that
+  /// much, and so do all links to it.
   static Machine uniform(const std::string &name, int count, int64_t capacity,
-                         double linkBytesPerSecond, double linkLatencySeconds);
+                         double linkBytesPerSecond, double linkLatencySeconds,
+                         const Link &peer = {},
+                         double sharedHostBytesPerSecond = 0);
+
+  /// A machine that is described here, by name; none if it is not known.
+  static std::optional<Machine> named(std::string_view name);
+  static const std::vector<std::string> &names();
 };
 
 } // namespace harmony::planner

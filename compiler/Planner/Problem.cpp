@@ -281,7 +281,8 @@ double Problem::computeBoundSeconds() const {
       const Cost &c = cost(l, u);
       seconds += c.forwardSeconds + (training ? c.backwardSeconds : 0);
     }
-    best = std::min(best, seconds * static_cast<double>(batch / u));
+    best = std::min(best, seconds * static_cast<double>(batch) /
+                              static_cast<double>(u));
   }
   return best;
 }

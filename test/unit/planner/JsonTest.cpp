@@ -40,6 +40,135 @@ TEST(Json, RoundTrips) {
             toJson(machine));
 }
 
+TEST(Json, MachinesKeepWhatLinksShare) {
+  for (const std::string &name : Machine::names()) {
+    Machine machine = *Machine::named(name);
+    Machine again = machineFromJson(parseJson(toJson(machine).dump(), "text"),
+                                    "machine.json");
+    EXPECT_EQ(toJson(again), toJson(machine));
+    ASSERT_EQ(again.resources.size(), machine.resources.size());
+    for (size_t r = 0; r < machine.resources.size(); ++r) {
+      EXPECT_EQ(again.resources[r].name, machine.resources[r].name);
+      EXPECT_EQ(again.resources[r].bytesPerSecond,
+                machine.resources[r].bytesPerSecond);
+    }
+    for (size_t l = 0; l < machine.links.size(); ++l)
+      EXPECT_EQ(again.links[l].shares, machine.links[l].shares);
+  }
+}
+
+/// Every member at a value that is not its default.
+TEST(Json, PlansOfSeveralDevicesKeepEveryMember) {
+  Plan plan;
+  plan.problem = "p";
+  plan.batch = 7;
+  plan.groups = 2;
+  plan.update = UpdateOrder::Deferred;
+  plan.queues = {{QueueKind::Peer, 1, 1}};
+  Phase phase{1, PhaseKind::Backward, 2, 3, 2, 4, 1, 5, 1, true, {}};
+  phase.steps = {{3, StepKind::Recompute}};
+  plan.phases = {phase};
+  Event event;
+  event.kind = EventKind::CopyValueGradient;
+  event.device = 2;
+  event.source = 1;
+  event.object = 3;
+  event.use = 4;
+  event.phase = 0;
+  event.firstStep = 1;
+  event.endStep = 2;
+  event.onHost = true;
+  event.trips = 3;
+  event.bytes = 64;
+  event.waits = {
+      {0, 2, false, 3, 1}, {0, 1, false, 1, 4}, {0, Wait::whole, true, 1, 1}};
+  plan.events = {event};
+  Buffer buffer;
+  buffer.content = Content::Gradient;
+  buffer.object = 1;
+  buffer.use = 3;
+  buffer.firstSample = 4;
+  buffer.device = 1;
+  buffer.offset = 128;
+  buffer.slotBytes = 60;
+  buffer.stride = 64;
+  buffer.slots = 2;
+  buffer.persistent = true;
+  plan.buffers = {buffer};
+  plan.homes = {{HomeKind::Gradient, 1, 3, 64, 60}};
+  plan.load = plan.store = {{Content::State, 1, 1, 0}};
+  plan.peakBytes = {1, 2};
+  plan.hostBytes = 3;
+  plan.traffic = {1, 2, 3, 4, 5};
+  plan.seconds = 0.5;
+  plan.computeSeconds = 0.25;
+  Plan again =
+      planFromJson(parseJson(toJson(plan).dump(), "text"), "plan.json");
+  EXPECT_EQ(toJson(again), toJson(plan));
+  EXPECT_EQ(again.groups, 2);
+  EXPECT_EQ(again.queues[0].kind, QueueKind::Peer);
+  const Phase &p = again.phases[0];
+  EXPECT_EQ(p.firstSample, 4);
+  EXPECT_EQ(p.trips, 1);
+  EXPECT_EQ(p.firstMicrobatch, 5);
+  EXPECT_EQ(p.group, 1);
+  const Event &e = again.events[0];
+  EXPECT_EQ(e.kind, EventKind::CopyValueGradient);
+  EXPECT_EQ(e.source, 1);
+  EXPECT_EQ(e.firstStep, 1);
+  EXPECT_EQ(e.endStep, 2);
+  ASSERT_EQ(e.waits.size(), 3u);
+  EXPECT_EQ(e.waits[0].times, 3);
+  EXPECT_EQ(e.waits[1].every, 4);
+  EXPECT_TRUE(e.waits[2].previousStep);
+  EXPECT_EQ(again.buffers[0].firstSample, 4);
+  EXPECT_EQ(again.homes[0].size, 60);
+}
+
+TEST(Json, ProblemsKeepContributionsAndSlices) {
+  Problem problem = chain(2, 4);
+  problem.epilogue = true;
+  problem.scalars.push_back({"norm", 4, ScalarRole::Contribution, -1});
+  problem.tensors[0].contribution = 2;
+  problem.values[0].sliceable = true;
+  Problem again = problemFromJson(toJson(problem), "problem.json");
+  EXPECT_EQ(toJson(again), toJson(problem));
+  EXPECT_TRUE(again.epilogue);
+  EXPECT_EQ(again.tensors[0].contribution, 2);
+  EXPECT_EQ(again.scalars[2].role, ScalarRole::Contribution);
+  EXPECT_EQ(again.scalars[1].layer, 1);
+  EXPECT_TRUE(again.values[0].sliceable);
+  EXPECT_FALSE(again.values[1].sliceable);
+}
+
+TEST(Json, DamagedMachinesAreRefused) {
+  struct Row {
+    const char *message;
+    std::function<void(json &)> damage;
+  };
+  const Row rows[] = {
+      {"f.json.links[0].shares[0] is \"a\", accepted is an integer",
+       [](json &j) { j["links"][0]["shares"][0] = "a"; }},
+      {"shares resource 9", [](json &j) { j["links"][0]["shares"][0] = 9; }},
+      {"f.json.resources[0]: key 'bytesPerSecond' is missing",
+       [](json &j) { j["resources"][0].erase("bytesPerSecond"); }},
+      {"f.json.resources[1]: unknown key 'speed'",
+       [](json &j) { j["resources"][1]["speed"] = 1; }},
+  };
+  json good = toJson(*Machine::named("harmony-1080ti"));
+  for (const Row &row : rows) {
+    json document = good;
+    row.damage(document);
+    try {
+      machineFromJson(document, "f.json");
+      ADD_FAILURE() << "accepted: " << row.message;
+    } catch (const Error &error) {
+      EXPECT_NE(std::string(error.what()).find(row.message), std::string::npos)
+          << error.what();
+    }
+  }
+}
+
 TEST(Json, NamesKeyValueAndWhatIsAccepted) {
   struct Row {
     const char *message;

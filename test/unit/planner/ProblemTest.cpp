@@ -85,6 +85,25 @@ TEST(Problem, CheckNamesWhatIsWrong) {
        }},
       {"scalar 'seed': bytes is 0", [](Problem &p) { p.scalars[0].bytes = 0; }},
       {"layers is empty", [](Problem &p) { p.layers.clear(); }},
+      {"value 'x' is sliceable and has fixedBytes 4",
+       [](Problem &p) {
+         p.values[0].sliceable = true;
+         p.values[0].fixedBytes = 4;
+       }},
+      {"scalar 'loss': layer is 1, accepted is the loss layer",
+       [](Problem &p) { p.scalars[1].layer = 1; }},
+      {"tensor 'layer0.weight': contribution is 1, accepted is a scalar of "
+       "role contribution",
+       [](Problem &p) { p.tensors[0].contribution = 1; }},
+      {"is given, but no epilogue reads it",
+       [](Problem &p) {
+         p.scalars.push_back({"norm", 4, ScalarRole::Contribution, -1});
+         p.tensors[0].contribution = 2;
+       }},
+      {"scalar 'norm' is the contribution of 0 tensors",
+       [](Problem &p) {
+         p.scalars.push_back({"norm", 4, ScalarRole::Contribution, -1});
+       }},
   };
   for (const Row &row : rows) {
     Problem problem = chain(3, 4);
@@ -141,6 +160,13 @@ TEST(Machine, CheckNamesWhatIsWrong) {
       {"has bandwidth 0", [](Machine &m) { m.links[0].bytesPerSecond = 0; }},
       {"to itself", [](Machine &m) { m.links[0].from = 0; }},
       {"hostBytes is -1", [](Machine &m) { m.hostBytes = -1; }},
+      {"resource 'port' has bandwidth 0",
+       [](Machine &m) { m.resources.push_back({"port", 0}); }},
+      {"shares resource 1, there are 1",
+       [](Machine &m) {
+         m.resources.push_back({"port", 1e9});
+         m.links[0].shares = {1};
+       }},
   };
   for (const MachineRow &row : rows) {
     Machine m = machine(1000);
@@ -153,6 +179,27 @@ TEST(Machine, CheckNamesWhatIsWrong) {
           << error.what();
     }
   }
+}
+
+TEST(Machine, NamedOnesAreSoundAndRoundTrip) {
+  for (const std::string &name : Machine::names()) {
+    std::optional<Machine> machine = Machine::named(name);
+    ASSERT_TRUE(machine) << name;
+    EXPECT_EQ(machine->name, name);
+    EXPECT_EQ(machine->devices.size(), 8u);
+    EXPECT_NO_THROW(machine->check());
+  }
+  EXPECT_FALSE(Machine::named("8x1080"));
+  Machine original = *Machine::named("harmony-1080ti");
+  EXPECT_EQ(original.devices[7].capacity, int64_t(10) << 30);
+  EXPECT_TRUE(original.hasLink(7, 0));
+  EXPECT_EQ(original.link(hostEndpoint, 0).shares,
+            original.link(hostEndpoint, 7).shares);
+  EXPECT_FALSE(Machine::named("8x4090-24g")->hasLink(0, 1));
+  // NVLink: what device 2 sends shares a port, whoever receives it.
+  Machine switched = *Machine::named("8xh100-80g");
+  EXPECT_EQ(switched.link(2, 0).shares[0], switched.link(2, 7).shares[0]);
+  EXPECT_NE(switched.link(2, 0).shares[1], switched.link(2, 7).shares[1]);
 }
 
 } // namespace
