@@ -6,8 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/Planner/Search.h"
+#include "compiler/Planner/Simulate.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <set>
 
 namespace harmony::planner {
 
@@ -45,30 +48,130 @@ std::string layersText(const Phase &phase, const Problem &problem) {
   return text;
 }
 
-std::string packsText(const Plan &plan, const Problem &problem) {
-  constexpr int shown = 6; // at either end
-  std::string text;
-  int packs = 0, pack = 0;
+std::set<int64_t, std::greater<>> microbatchSizes(const Plan &plan) {
+  std::set<int64_t, std::greater<>> sizes;
   for (const Phase &phase : plan.phases)
-    packs += phase.kind != PhaseKind::Backward;
-  for (const Phase &phase : plan.phases) {
-    if (phase.kind == PhaseKind::Backward)
-      continue;
-    if (pack == shown && packs > 2 * shown)
-      text += "  ... " + std::to_string(packs - 2 * shown) + " more\n";
-    if (++pack > shown && pack <= packs - shown)
-      continue;
-    text += std::string("  ") + name(phase.kind) + " layers " +
-            std::to_string(phase.firstLayer) + "-" +
-            std::to_string(phase.lastLayer) + " (" +
-            layersText(phase, problem) + ")";
-    if (problem.training)
-      text += phase.kind == PhaseKind::Turn ? ", forward and backward fused"
-              : phase.keep                  ? ", activations kept"
-                                            : ", recomputed";
-    text += "\n";
+    sizes.insert(phase.microbatch);
+  return sizes;
+}
+
+/// Microbatches of the first layer's forward.
+int64_t forwardTrips(const Plan &plan) {
+  int64_t trips = 0;
+  for (const Phase &phase : plan.phases)
+    if (phase.firstLayer == 0 && phase.kind != PhaseKind::Backward)
+      trips += phase.trips;
+  return trips;
+}
+
+std::string count(int64_t number, const std::string &thing) {
+  return std::to_string(number) + " " + thing + (number == 1 ? "" : "s");
+}
+
+/// "3", "0 and 1", "0, 1 and 2".
+template <typename Numbers>
+std::string listText(const Numbers &numbers) {
+  std::string text;
+  size_t left = numbers.size();
+  for (auto number : numbers) {
+    text += std::to_string(number);
+    --left;
+    text += left > 1 ? ", " : left == 1 ? " and " : "";
   }
   return text;
+}
+
+/// All phases of the same layers in one direction: of all groups, and of what
+/// remains of their shares.
+struct Pack {
+  Phase phase; ///< the first of them
+  std::vector<int> devices;
+  std::set<int64_t, std::greater<>> sizes; ///< of microbatches
+};
+
+/// Forward and turn packs, and backward packs where they say more than that
+/// they go back through the same packs in the same place.
+std::vector<Pack> packsOf(const Plan &plan) {
+  std::vector<Pack> packs;
+  for (const Phase &phase : plan.phases) {
+    auto pack = std::find_if(packs.begin(), packs.end(), [&](const Pack &p) {
+      return p.phase.kind == phase.kind &&
+             p.phase.firstLayer == phase.firstLayer &&
+             p.phase.lastLayer == phase.lastLayer && p.phase.keep == phase.keep;
+    });
+    if (pack == packs.end())
+      pack = packs.insert(packs.end(), {phase, {}, {}});
+    if (std::find(pack->devices.begin(), pack->devices.end(), phase.device) ==
+        pack->devices.end())
+      pack->devices.push_back(phase.device);
+    pack->sizes.insert(phase.microbatch);
+  }
+  auto told = [&](const Pack &pack) {
+    return pack.phase.kind == PhaseKind::Backward &&
+           std::any_of(packs.begin(), packs.end(), [&](const Pack &other) {
+             return other.phase.kind == PhaseKind::Forward &&
+                    other.phase.firstLayer == pack.phase.firstLayer &&
+                    other.phase.lastLayer == pack.phase.lastLayer &&
+                    other.devices == pack.devices && other.sizes == pack.sizes;
+           });
+  };
+  std::vector<Pack> kept;
+  std::copy_if(packs.begin(), packs.end(), std::back_inserter(kept),
+               [&](const Pack &pack) { return !told(pack); });
+  return kept;
+}
+
+std::string packText(const Pack &pack, const Plan &plan,
+                     const Problem &problem) {
+  const Phase &phase = pack.phase;
+  std::string text = std::string("  ") + name(phase.kind) + " layers " +
+                     std::to_string(phase.firstLayer) + "-" +
+                     std::to_string(phase.lastLayer) + " (" +
+                     layersText(phase, problem) + ")";
+  if (plan.peakBytes.size() > 1)
+    text += std::string(" on device") + (pack.devices.size() > 1 ? "s " : " ") +
+            listText(pack.devices);
+  if (microbatchSizes(plan).size() > 1)
+    text += ", microbatches of " + listText(pack.sizes);
+  if (problem.training)
+    text += phase.kind == PhaseKind::Turn ? ", forward and backward fused"
+            : phase.keep                  ? ", activations kept"
+                                          : ", recomputed";
+  return text + "\n";
+}
+
+std::string packsText(const Plan &plan, const Problem &problem) {
+  constexpr size_t shown = 6; // at either end
+  std::vector<Pack> packs = packsOf(plan);
+  std::string text;
+  for (size_t p = 0; p < packs.size(); ++p)
+    if (packs.size() <= 2 * shown || p < shown || p + shown >= packs.size())
+      text += packText(packs[p], plan, problem);
+    else if (p == shown)
+      text += "  ... " + std::to_string(packs.size() - 2 * shown) + " more\n";
+  return text;
+}
+
+std::string batchText(const Plan &plan, const Problem &problem) {
+  std::string text = "batch " + std::to_string(plan.batch);
+  if (plan.groups > 1)
+    text += " in " + std::to_string(plan.groups) + " groups";
+  std::set<int64_t, std::greater<>> sizes = microbatchSizes(plan);
+  if (sizes.size() > 1)
+    text += " as microbatches of " + listText(sizes);
+  else if (*sizes.begin() == plan.batch)
+    text += " as 1 microbatch";
+  else
+    text += " as " + std::to_string(forwardTrips(plan)) + " microbatches of " +
+            std::to_string(*sizes.begin());
+  int packs = 0;
+  std::set<int> ends;
+  for (const Phase &phase : plan.phases)
+    if (phase.kind != PhaseKind::Backward && phase.group == 0 &&
+        ends.insert(phase.lastLayer).second)
+      ++packs;
+  return text + ", " + count(packs, "pack") + " of " +
+         count(problem.layerCount(), "layer") + "\n";
 }
 
 std::string updatesText(const Plan &plan) {
@@ -78,8 +181,9 @@ std::string updatesText(const Plan &plan) {
       ++(event.onHost ? host : onDevice);
   std::string order =
       plan.update == UpdateOrder::JustInTime ? "just in time" : "deferred";
-  return order + ", " + std::to_string(onDevice) + " tensors on the device, " +
-         std::to_string(host) + " on the host";
+  return order + ", " + std::to_string(onDevice) + " tensors on the device" +
+         (plan.peakBytes.size() > 1 ? "s, " : ", ") + std::to_string(host) +
+         " on the host";
 }
 
 } // namespace
@@ -87,42 +191,51 @@ std::string updatesText(const Plan &plan) {
 std::string describe(const Planned &planned, const Problem &problem,
                      const Machine &machine) {
   const Plan &plan = planned.plan;
+  bool several = machine.devices.size() > 1;
   auto traffic = [&](Traffic kind) {
     return bytesText(plan.traffic[static_cast<int>(kind)]);
   };
-  int packs = 0;
-  for (const Phase &phase : plan.phases)
-    packs += phase.kind != PhaseKind::Backward;
-  int64_t u = plan.phases[0].microbatch, resident = 0;
-  for (const ResidentTransfer &transfer : plan.load)
-    resident += plan.buffers[transfer.buffer].bytes();
+  std::vector<int64_t> stays(machine.devices.size(), 0);
+  int64_t staysInAll = 0;
+  for (const ResidentTransfer &transfer : plan.load) {
+    int64_t bytes = plan.buffers[transfer.buffer].bytes();
+    stays[transfer.device] += bytes;
+    staysInAll += bytes;
+  }
+  std::vector<double> busy =
+      deviceSeconds(plan, problem, static_cast<int>(machine.devices.size()));
 
-  std::string text = "plan of " + plan.problem + " on " + machine.name + "\n";
-  auto count = [](int64_t number, const std::string &thing) {
-    return std::to_string(number) + " " + thing + (number == 1 ? "" : "s");
-  };
-  text += "batch " + std::to_string(plan.batch) + " as ";
-  text += plan.batch == u ? "1 microbatch, "
-                          : std::to_string(plan.batch / u) +
-                                " microbatches of " + std::to_string(u) + ", ";
-  text += count(packs, "pack") + " of " + count(problem.layerCount(), "layer") +
-          "\n";
-  text += packsText(plan, problem);
+  std::string text = "plan of " + plan.problem + " on " + machine.name;
+  if (several)
+    text += ", " +
+            count(static_cast<int64_t>(machine.devices.size()), "device") +
+            ", " + name(planned.schedule);
+  text += "\n" + batchText(plan, problem) + packsText(plan, problem);
   if (problem.training)
     text += "update: " + updatesText(plan) + "\n";
-  text += "stays on the device: " + bytesText(resident) + " of " +
+  text += std::string("stays on the device") + (several ? "s: " : ": ") +
+          bytesText(staysInAll) + " of " +
           bytesText(problem.trainingStateBytes()) + " training state\n";
   text += "an iteration: " + secondsText(plan.seconds) + " (compute " +
           secondsText(plan.computeSeconds) + ", bound " +
-          secondsText(problem.computeBoundSeconds()) + ")\n";
+          secondsText(problem.computeBoundSeconds() /
+                      static_cast<double>(machine.devices.size())) +
+          ")\n";
   text += "moves: " + traffic(Traffic::SwapIn) + " in, " +
-          traffic(Traffic::SwapOut) + " out, " + traffic(Traffic::Input) +
-          " input, " + traffic(Traffic::Output) + " output\n";
-  for (size_t d = 0; d < plan.peakBytes.size(); ++d)
-    text += "device " + std::to_string(d) + ": peak " +
-            bytesText(plan.peakBytes[d]) + " (" +
-            std::to_string(plan.peakBytes[d]) + " bytes) of " +
-            bytesText(machine.devices[d].capacity) + "\n";
+          traffic(Traffic::SwapOut) + " out, " +
+          (several ? traffic(Traffic::Peer) + " between devices, " : "") +
+          traffic(Traffic::Input) + " input, " + traffic(Traffic::Output) +
+          " output\n";
+  for (size_t d = 0; d < machine.devices.size(); ++d) {
+    int64_t peak = d < plan.peakBytes.size() ? plan.peakBytes[d] : 0;
+    text += "device " + std::to_string(d) + ": peak " + bytesText(peak) + " (" +
+            std::to_string(peak) + " bytes) of " +
+            bytesText(machine.devices[d].capacity);
+    if (several)
+      text += ", " + bytesText(stays[d]) + " stay, computes " +
+              secondsText(busy[d]);
+    text += "\n";
+  }
   text += "host store: " + bytesText(plan.hostBytes) + "\n";
   text += "least device memory: " + std::to_string(planned.minDeviceBytes) +
           " bytes; bound " + std::to_string(planned.boundBytes) + " (layer '" +
