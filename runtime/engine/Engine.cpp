@@ -48,7 +48,7 @@ public:
       adversary = std::make_unique<Adversary>(*options.adversarialSeed);
     applyNegativeControls();
     readyQueues.reserve(slots);
-    threadIds.reset(new std::atomic<pid_t>[slots] {});
+    threadIds = std::vector<std::atomic<pid_t>>(slots);
     if (!runsOnOneThread())
       for (size_t i = 0; i < slots; ++i)
         threads.emplace_back([this, i] { serve(i); });
@@ -252,7 +252,7 @@ private:
   const EngineOptions options;
   std::vector<QueueRunner> programs[HM_PROGRAM_COUNT];
   std::vector<std::thread> threads;
-  std::unique_ptr<std::atomic<pid_t>[]> threadIds; // 0: not started yet
+  std::vector<std::atomic<pid_t>> threadIds; // 0: not started yet
 
   // One thread for all queues.
   bool attachedAlone[HM_PROGRAM_COUNT] = {};

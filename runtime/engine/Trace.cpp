@@ -57,6 +57,15 @@ Trace::Trace(const Blob &blob, bool isVirtual)
   }
 }
 
+int64_t Trace::bytes() const {
+  int64_t sum = 0;
+  for (const std::vector<Track> &program : tracks)
+    for (const Track &track : program)
+      for (const Execution &execution : track.kept)
+        sum += static_cast<int64_t>(execution.records.size() * sizeof(Record));
+  return sum;
+}
+
 void Trace::begin(HmProgramKind kind, int64_t execution) {
   for (Track &track : tracks[kind]) {
     track.slot = execution % track.kept.size();

@@ -43,6 +43,8 @@ public:
                                          start)
         .count();
   }
+  /// Of its records.
+  int64_t bytes() const;
   bool isVirtual() const { return virtualTimes; }
 
   /// Throws Failure where the file cannot be written.

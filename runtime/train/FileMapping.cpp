@@ -8,6 +8,7 @@
 #include "runtime/train/FileMapping.h"
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -38,6 +39,15 @@ FileMapping::FileMapping(const std::string &path, ExitCode code) {
 FileMapping::~FileMapping() {
   if (base)
     munmap(const_cast<char *>(base), bytes);
+}
+
+void FileMapping::forget(const char *first, size_t bytes) {
+  constexpr uintptr_t pageBytes = 4096;
+  auto begin = reinterpret_cast<uintptr_t>(first) / pageBytes * pageBytes;
+  auto end =
+      (reinterpret_cast<uintptr_t>(first) + bytes) / pageBytes * pageBytes;
+  if (begin < end)
+    madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
 }
 
 } // namespace harmony::runtime

@@ -27,6 +27,10 @@ public:
   const char *data() const { return base; }
   size_t size() const { return bytes; }
 
+  /// Bytes of any file mapping are not needed for now: they are no longer
+  /// resident, and read from the file when they are.
+  static void forget(const char *first, size_t bytes);
+
 private:
   const char *base = nullptr;
   size_t bytes = 0;

@@ -9,6 +9,7 @@
 
 #include "runtime/drivers/host/HostDriver.h"
 #include "runtime/engine/VirtualClock.h"
+#include "runtime/train/FileMapping.h"
 #include "runtime/train/Payload.h"
 #include "runtime/train/Safetensors.h"
 
@@ -138,7 +139,14 @@ void Session::loadWeights(const std::string &path, bool initFrom) {
                                       describe(array->type, array->shape) +
                                       ", expected " +
                                       describe(wanted.type, wanted.shape));
-    std::memcpy(hostStore.data() + variable.home, array->data, variable.bytes);
+    // The file does not stay resident beside the store.
+    constexpr int64_t block = int64_t(4) << 20;
+    for (int64_t at = 0; at < variable.bytes; at += block) {
+      int64_t bytes = std::min(block, variable.bytes - at);
+      std::memcpy(hostStore.data() + variable.home + at, array->data + at,
+                  bytes);
+      FileMapping::forget(array->data + at, bytes);
+    }
   }
 }
 
@@ -198,7 +206,8 @@ void Session::run(HmProgramKind kind, bool dump) {
 }
 
 int64_t Session::plannedHostBytes() const {
-  int64_t bytes = hostStore.size() + dumpSpace.size() + scalarSpace.size();
+  int64_t bytes = hostStore.size() + dumpSpace.size() + scalarSpace.size() +
+                  blob.header().size + (trace ? trace->bytes() : 0);
   for (const Mapping &batch : batches)
     bytes += batch.size();
   int64_t workers = 0, scratch = 0;

@@ -76,10 +76,10 @@ public:
   const Totals &totals(HmProgramKind kind) const { return measured[kind]; }
   const Driver &driver() const { return *devices; }
 
-  /// Bytes that the run declares beforehand: host store, batches, scalars,
-  /// gradients to dump, peaks of the arenas, scratch of the library. The
-  /// resident peak of the process stays within hostMemoryConstant of it, data
-  /// files apart.
+  /// Bytes that the run is known to take beforehand: host store, batches,
+  /// scalars, gradients to dump, peaks of the arenas, scratch of the library,
+  /// the program, the trace. The resident peak of the process is at most
+  /// hostMemoryConstant more, data sets and files to write apart.
   int64_t plannedHostBytes() const;
   static constexpr int64_t hostMemoryConstant = int64_t(128) << 20;
   /// The most bytes that the process has had resident; 0 where the system does

@@ -205,7 +205,9 @@ private:
     if (options.countAllocations && !haveAllocationHooks())
       throw Error(ExitCode::Usage,
                   "--count-allocations: this build cannot count them");
-    const int64_t plannedHostBytes = session.plannedHostBytes();
+    const int64_t plannedHostBytes =
+        session.plannedHostBytes() +
+        (options.synthetic ? syntheticBatches * blob.header().batchBytes : 0);
     auto end = std::chrono::steady_clock::now();
     for (int64_t t = 1; t <= totalSteps && !caughtSignal; ++t) {
       session.ensureLoaded();

@@ -23,7 +23,7 @@ static constexpr int64_t piecesPerWorker = 16;
 
 WorkerPool::WorkerPool(unsigned workers, int64_t chunk)
     : workers(std::max(1u, workers)), fixedChunk(chunk),
-      threadIds(new std::atomic<pid_t>[std::max(1u, workers)] {}),
+      threadIds(std::max(1u, workers)),
       counts(new Counter[std::max(1u, workers)]) {
   for (unsigned i = 1; i < this->workers; ++i)
     threads.emplace_back([this, i] { help(i); });
@@ -132,7 +132,8 @@ void WorkerPool::execute() {
 
 void WorkerPool::requireThreads() const {
   for (unsigned i = 1; i < workers; ++i)
-    if (pid_t id = threadIds[i].load(); id && !threadLives(id))
+    if (pid_t id = threadIds[i].load();
+        id && !threadLives(id) && !stopping.load())
       endProcess("a worker thread has ended", command);
 }
 

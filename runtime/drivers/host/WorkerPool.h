@@ -70,7 +70,7 @@ private:
   const int64_t fixedChunk;
   std::mutex turn;
   std::vector<std::thread> threads;
-  std::unique_ptr<std::atomic<pid_t>[]> threadIds; // 0: not started yet
+  std::vector<std::atomic<pid_t>> threadIds; // 0: not started yet
   std::unique_ptr<Counter[]> counts;
 
   // The launch in progress. Written before `remaining` becomes positive; read

@@ -11,6 +11,7 @@
 #include "runtime/hal/Error.h"
 #include "runtime/train/Payload.h"
 #include "runtime/train/Safetensors.h"
+#include "runtime/train/Session.h"
 #include "test/unit/runtime/LinearModel.h"
 #include "test/unit/runtime/TemporaryFolder.h"
 
@@ -162,6 +163,92 @@ TEST_F(TrainerTest, TrainsLogsDumpsAndSaves) {
   EXPECT_EQ(SafetensorsFile(saved).metadata().at("fingerprint"), "f00d");
 }
 
+TEST_F(TrainerTest, HostileOrdersTrainAlike) {
+  std::string saved = folder / "w.safetensors";
+  for (const char *seed : {"0", "1", "2", "18446744073709551615"}) {
+    ASSERT_EQ(run({"--data", data(), "--steps", "5", "--save", saved,
+                   "--adversarial", seed}),
+              0)
+        << message;
+    EXPECT_EQ(weights(saved), train(5));
+    EXPECT_NE(text.find(std::string("adversarial order, seed ") + seed),
+              std::string::npos);
+  }
+}
+
+TEST_F(TrainerTest, NegativeControlsAreNumberedAndShow) {
+  ASSERT_EQ(run({"--count-waits"}), 0) << message;
+  EXPECT_EQ(text,
+            "waits 4\n"
+            "wait 0: queue 'd0.in' command 0 for 'd0.compute' redundant\n"
+            "wait 1: queue 'd0.compute' command 0 for 'd0.in'\n"
+            "wait 2: queue 'd0.compute' command 1 for 'd0.out' redundant\n"
+            "wait 3: queue 'd0.out' command 0 for 'd0.compute'\n"
+            "releases 1\n"
+            "release 0: queue 'd0.compute' command 4 read by command 3\n");
+  std::string saved = folder / "w.safetensors";
+  std::vector<std::string> flags = {"--data", data(),   "--steps",
+                                    "1",      "--save", saved};
+  auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = flags;
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  // Compute goes first and reads poison.
+  bool shown = false;
+  for (int seed = 0; seed < 20 && !shown; ++seed)
+    shown = with({"--drop-wait", "1", "--adversarial", std::to_string(seed)}) ==
+            static_cast<int>(ExitCode::NotFinite);
+  EXPECT_TRUE(shown);
+  ASSERT_EQ(with({"--drop-wait", "0", "--adversarial", "3"}), 0);
+  EXPECT_EQ(weights(saved), train(1));
+  // Gradients are made of poison; the loss was there before.
+  ASSERT_EQ(with({"--early-release", "0"}), 0) << message;
+  EXPECT_TRUE(std::isnan(weights(saved)[0]));
+  EXPECT_NE(text.find("release 0 comes too early"), std::string::npos);
+  EXPECT_EQ(with({"--drop-wait", "4"}), 2);
+}
+
+TEST_F(TrainerTest, VirtualTimeIsMarked) {
+  builder.link(HM_HOST_ENDPOINT, 0, 12, 0.5);
+  builder.link(0, HM_HOST_ENDPOINT, 4, 0);
+  ASSERT_EQ(run({"--data", data(), "--steps", "2", "--virtual-time", "--log",
+                 folder / "log.jsonl", "--trace", folder / "trace.json"}),
+            0)
+      << message;
+  EXPECT_NE(text.find("times are virtual"), std::string::npos) << text;
+  EXPECT_NE(text.find("virtual samples/s"), std::string::npos) << text;
+  // 24 bytes in: 2.5 s; 4 bytes out: 1 s.
+  for (const Json &row : log()) {
+    EXPECT_EQ(row["step_s"], 3.5);
+    EXPECT_EQ(row["samples_per_s"], 0.571428571);
+    EXPECT_EQ(row["virtual"], true);
+  }
+  Json trace = Json::parse(readFile(folder / "trace.json"));
+  EXPECT_EQ(trace["otherData"]["virtual"], true);
+  int inputs = 0;
+  for (const Json &e : trace["traceEvents"])
+    if (e.value("cat", "") == "input") {
+      ++inputs;
+      EXPECT_EQ(e["dur"], 2.5e6);
+      EXPECT_EQ(e["args"]["bytes"], 24);
+    }
+  EXPECT_EQ(inputs, 2);
+}
+
+TEST_F(TrainerTest, LinksAreEnforced) {
+  builder.link(HM_HOST_ENDPOINT, 0, 1e6, 0.02);
+  builder.link(0, HM_HOST_ENDPOINT, 1e6, 0.03);
+  ASSERT_EQ(run({"--data", data(), "--steps", "3", "--enforce-links", "--log",
+                 folder / "log.jsonl"}),
+            0)
+      << message;
+  for (const Json &row : log()) {
+    EXPECT_GE(row["step_s"], 0.05);
+    EXPECT_EQ(row.count("virtual"), 0u);
+  }
+}
+
 TEST_F(TrainerTest, NoStepsSaveTheInitialWeights) {
   EXPECT_EQ(run({"--steps", "0", "--save", folder / "w"}), 0) << message;
   EXPECT_EQ(weights(folder / "w"), (std::vector<float>{1, 2, 3}));
@@ -178,8 +265,7 @@ TEST_F(TrainerTest, WhereItCannotSaveItDoesNotTrain) {
   EXPECT_NE(message.find(none + ": cannot be created"), std::string::npos)
       << message;
   EXPECT_EQ(text.find("step 1/2"), std::string::npos) << text;
-  EXPECT_EQ(
-      run({"--data", data(), "--steps", "2", "--save", folder / "."}), 1);
+  EXPECT_EQ(run({"--data", data(), "--steps", "2", "--save", folder / "."}), 1);
   EXPECT_NE(message.find("is a folder, expected a file"), std::string::npos)
       << message;
 }
@@ -387,6 +473,10 @@ TEST_F(TrainerTest, Flags) {
           "--beta1 is not accepted: the optimizer is sgd");
   refused({"--data", data(), "--weight-decay", "-1"}, "accepted range is [0");
   refused({"--data", data(), "--steps", "-2"}, "--steps");
+  refused({"--data", data(), "--virtual-time"}, "--virtual-time needs links");
+  refused({"--data", data(), "--virtual-time", "--adversarial", "1"},
+          "exclude each other");
+  refused({"--data", data(), "--adversarial", "x"}, "--adversarial");
   refused({"--data", data(), "--metric", "f1"}, "accuracy:OUTPUT,LABELS");
   refused({"--data", data(), "--metric", "accuracy:scores,labels"},
           "give --val");
@@ -401,7 +491,9 @@ TEST_F(TrainerTest, Flags) {
   args.clear();
   EXPECT_EQ(run({"--help"}), 0);
   EXPECT_NE(text.find("--lr X=0.01"), std::string::npos) << text;
-  EXPECT_EQ(text.find("--paranoid"), std::string::npos);
+  EXPECT_NE(text.find("--adversarial SEED"), std::string::npos);
+  for (const char *hidden : {"--paranoid", "--drop-wait", "--early-release"})
+    EXPECT_EQ(text.find(hidden), std::string::npos);
   EXPECT_EQ(run({"--version"}), 0);
   EXPECT_NE(text.find("hand.onnx, compiled by harmonyc test\nfingerprint f00d"),
             std::string::npos);
@@ -459,6 +551,16 @@ TEST_F(ExecutableTest, Trains) {
       text.find("error: The following argument was not expected: --frobnicate"),
       std::string::npos)
       << text;
+}
+
+TEST_F(ExecutableTest, StaysWithinItsDeclaredMemory) {
+  ASSERT_EQ(shell("--synthetic --steps 3 --log " + (folder / "log.jsonl")), 0)
+      << text;
+  for (const Json &row : log()) {
+    int64_t peak = row["host_peak_bytes"], planned = row["host_planned_bytes"];
+    EXPECT_GT(peak, planned);
+    EXPECT_LT(peak - planned, Session::hostMemoryConstant);
+  }
 }
 
 TEST_F(ExecutableTest, RefusesADamagedFile) {
