@@ -123,8 +123,10 @@ void addPlanning(CLI::App *app, CompilerOptions &options) {
   addSize(app, "--host-memory", options.hostMemory, false,
           "budget of the host store");
   app->add_option("--machine", options.machine,
-                  "machine file (JSON): devices, speeds, links")
-      ->type_name("FILE");
+                  "devices, speeds and links: a machine file (JSON), or one "
+                  "of " +
+                      machineNames())
+      ->type_name("NAME|FILE");
   app->add_option("--batch", options.batch, "samples per optimizer step")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app->add_option_function<std::string>(

@@ -52,9 +52,8 @@ std::vector<LayerDivision> divide(const planner::Plan &plan, int layers) {
   return result;
 }
 
-/// `4`: microbatches of 4 throughout; `3x2+2x1`: two of three samples, then one
-/// of two. A new group begins a new part, since it has gradients of its own.
-std::string divisionText(const Division &division) {
+/// Parts of one size that follow each other in a group are one.
+std::vector<Part> mergedParts(const Division &division) {
   std::vector<Part> parts;
   for (const auto &[sample, part] : division) {
     if (!parts.empty() && parts.back().microbatch == part.microbatch &&
@@ -63,8 +62,17 @@ std::string divisionText(const Division &division) {
     else
       parts.push_back(part);
   }
-  if (parts.size() == 1)
-    return std::to_string(parts[0].microbatch);
+  return parts;
+}
+
+/// `4`: microbatches of 4 throughout; `3x2+2x1`: two of three samples, then one
+/// of two.
+std::string divisionText(const Division &division) {
+  std::vector<Part> parts = mergedParts(division);
+  if (llvm::all_of(parts, [&](const Part &part) {
+        return part.microbatch == parts[0].microbatch;
+      }))
+    return parts.empty() ? "" : std::to_string(parts[0].microbatch);
   std::string text;
   for (const Part &part : parts)
     text += (text.empty() ? "" : "+") + std::to_string(part.microbatch) + "x" +
@@ -164,6 +172,13 @@ std::string harmony::makeNumericsKey(ModuleOp module, const Model &model,
     if (!function.empty())
       addExactly(contributionTaskName(function, 1));
   addExactly(epilogueTaskName());
+  // Groups have gradients of their own, so what each of them has counts.
+  if (plan.groups > 1)
+    for (const LayerDivision &division : divisions)
+      for (const Division *direction : {&division.forward, &division.backward})
+        for (const Part &part : mergedParts(*direction))
+          stream << part.group << ':' << part.microbatch << 'x' << part.trips
+                 << ' ';
   stream << "recomputed " << recomputeText(plan, divisions) << '\n';
 
   std::string key = target.str() + "-dnnl2-D" + std::to_string(plan.batch);

@@ -79,6 +79,9 @@ std::optional<CompilerOptions> parseCommandLine(int argc, char **argv,
 /// Parses a size; nothing if the text is none.
 std::optional<MemorySize> parseMemorySize(const std::string &text);
 
+/// What --machine knows by name, for messages.
+std::string machineNames();
+
 /// `1.5 MiB`: for people.
 std::string formatBytes(int64_t bytes);
 

@@ -63,6 +63,13 @@ void preferDeviceUpdates(const planner::Problem &problem,
 
 } // namespace
 
+std::string harmony::machineNames() {
+  std::string text;
+  for (const std::string &name : planner::Machine::names())
+    text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
 planner::SearchOptions harmony::searchOptions(const CompilerOptions &options,
                                               bool training) {
   planner::SearchOptions search;
@@ -91,12 +98,16 @@ planner::SearchOptions harmony::searchOptions(const CompilerOptions &options,
 
 namespace {
 
+/// By name, or from a file.
 planner::Machine readMachine(const std::string &path) {
+  if (std::optional<planner::Machine> known = planner::Machine::named(path))
+    return *known;
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
   if (!file)
-    throw planner::Error(path + ": cannot be read");
+    throw planner::Error(
+        path + ": cannot be read; machines known by name: " + machineNames());
   return planner::machineFromJson(planner::parseJson(text.str(), path), path);
 }
 
@@ -267,6 +278,7 @@ std::string harmony::writePlan(const std::string &path,
   json["summary"]["numerics_key"] = numericsKey;
   json["summary"]["schedule"] = planner::name(planned.schedule);
   json["summary"]["groups"] = planned.plan.groups;
+  json["summary"]["kinds"] = planner::kinds(planned.plan, problem);
   std::ofstream file(path);
   file << json.dump(1) << '\n';
   file.close();
