@@ -39,7 +39,7 @@ private:
     if (file.empty())
       return success();
     std::string error;
-    plan = readPlan(file, error);
+    plan = readPlanFile(file, error);
     if (!plan)
       return getOperation().emitError()
              << "option '" << option << "': " << error;

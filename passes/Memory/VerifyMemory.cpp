@@ -88,6 +88,7 @@ struct Item {
   int last = -1;     ///< index of the loop's last item, or of itself
   int first = -1;    ///< index of the loop's first item
   bool looped = false;
+  int awaited = -1; ///< of a wait: the queue, by its place in the program
 };
 
 struct Queue {
@@ -133,6 +134,7 @@ private:
   DenseMap<int64_t, int64_t> capacities;
   int queueCount = 0;
   std::vector<Queue> queues;       ///< of the program under way
+  int64_t batch = 0;               ///< its samples
   std::map<int64_t, Space> spaces; ///< -1: the host store, else a device
   DenseMap<Operation *, std::vector<SlotAccess>> taskAccesses;
   // The instance under way.
@@ -157,6 +159,8 @@ private:
 
   void makeQueues(ProgramOp program, int base, const Clock &start) {
     queues.clear();
+    batch = program.getBatch();
+    llvm::StringMap<int> positions;
     for (auto op : program.getOps<QueueOp>()) {
       Queue queue;
       queue.op = op;
@@ -174,8 +178,13 @@ private:
         for (size_t i = first; i < queue.items.size(); ++i)
           queue.items[i].last = static_cast<int>(queue.items.size()) - 1;
       }
+      positions[op.getSymName()] = static_cast<int>(queues.size());
       queues.push_back(std::move(queue));
     }
+    for (Queue &queue : queues)
+      for (Item &item : queue.items)
+        if (auto wait = dyn_cast<WaitOp>(item.op))
+          item.awaited = positions.lookup(wait.getQueue());
   }
 
   //===--- execution -----------------------------------------------------===//
@@ -200,30 +209,27 @@ private:
     }
   }
 
-  Queue &find(StringRef name) {
-    for (Queue &queue : queues)
-      if (queue.op.getSymName() == name)
-        return queue;
-    llvm_unreachable("the verifier of harmony.wait has seen the queue");
+  Queue &awaitedBy(const Queue &queue) {
+    return queues[queue.items[queue.position].awaited];
   }
 
   /// The timeline's value that a wait needs, 0 where it needs none.
   int64_t getNeeded(WaitOp wait, const Queue &queue) {
-    Queue &awaited = find(wait.getQueue());
     bool looped = queue.items[queue.position].looped;
-    if (looped && queue.iteration < wait.getFrom())
+    int64_t iteration = looped ? queue.iteration : 0;
+    if (iteration < wait.getFrom())
       return 0;
     int64_t execution = queue.execution - (wait.getPreviousStep() ? 1 : 0);
     if (execution < 0)
       return 0;
     return std::max<int64_t>(
-        0, execution * awaited.op.getPeriod() + wait.getValue() +
-               (looped ? queue.iteration : 0) * wait.getSlope());
+        0, execution * awaitedBy(queue).op.getPeriod() + wait.getValue() +
+               iteration / wait.getEvery() * wait.getSlope());
   }
 
   bool isReady(const Queue &queue) {
     auto wait = dyn_cast<WaitOp>(queue.items[queue.position].op);
-    return !wait || find(wait.getQueue()).timeline >= getNeeded(wait, queue);
+    return !wait || awaitedBy(queue).timeline >= getNeeded(wait, queue);
   }
 
   LogicalResult reportDeadlock(int executions) {
@@ -237,7 +243,7 @@ private:
           << " is never satisfied: in iteration " << queue.iteration
           << " of execution " << queue.execution << " it needs "
           << getNeeded(wait, queue) << " of @" << wait.getQueue()
-          << ", which stays at " << find(wait.getQueue()).timeline;
+          << ", which stays at " << awaitedBy(queue).timeline;
       return diagnostic;
     }
     return failure();
@@ -248,7 +254,7 @@ private:
     self = &queue;
     stamp = {queue.index, ++queue.sequence, item.op};
     if (auto wait = dyn_cast<WaitOp>(item.op)) {
-      Queue &awaited = find(wait.getQueue());
+      Queue &awaited = awaitedBy(queue);
       if (int64_t needed = getNeeded(wait, queue))
         for (int q = 0; q < queueCount; ++q)
           queue.clock[q] =
@@ -281,12 +287,8 @@ private:
 
   LogicalResult perform(Operation *op, bool looped) {
     int64_t iteration = looped ? self->iteration : 0;
-    if (Copy copy = getCopy(op)) {
-      if (failed(
-              touch(copy.source, iteration, copy.step, 0, copy.bytes, false)))
-        return failure();
-      return touch(copy.destination, iteration, copy.step, 0, copy.bytes, true);
-    }
+    if (Copy copy = getCopy(op))
+      return performCopy(copy, iteration);
     if (auto run = dyn_cast<RunOp>(op))
       return performTask(run.getTaskAttr(), run.getAt(), iteration);
     if (auto update = dyn_cast<UpdateOp>(op))
@@ -301,6 +303,53 @@ private:
     if (auto release = dyn_cast<ReleaseOp>(op))
       return performRelease(release, looped, iteration);
     return op->emitOpError() << "is no command of a queue";
+  }
+
+  LogicalResult performCopy(const Copy &copy, int64_t iteration) {
+    auto side = [&](FlatSymbolRefAttr place, int64_t device, bool writes) {
+      bool host = device == Copy::kHost;
+      auto buffer = symbols.lookup<BufferOp>(place.getAttr());
+      if (host == static_cast<bool>(buffer) ||
+          (buffer && static_cast<int64_t>(buffer.getDevice()) != device))
+        return LogicalResult(copy.op->emitOpError()
+                             << "expects @" << place.getValue()
+                             << (host
+                                     ? " in the host store"
+                                     : " on device " + std::to_string(device)));
+      return touch(place, iteration, host ? copy.step : 0,
+                   host ? copy.offset : 0, copy.bytes, writes);
+    };
+    if (failed(checkSamples(copy)) ||
+        failed(side(copy.source, copy.from, false)))
+      return failure();
+    return side(copy.destination, copy.to, true);
+  }
+
+  /// The host's side of a microbatch lies where the buffer's samples do.
+  LogicalResult checkSamples(const Copy &copy) {
+    auto buffer = symbols.lookup<BufferOp>(copy.buffer());
+    if (!buffer || copy.isPeer() ||
+        (buffer.getContent() != Content::value &&
+         buffer.getContent() != Content::value_gradient))
+      return success();
+    int64_t sampleBytes = 0, fixedBytes = 0;
+    Operation *place = symbols.lookup(copy.otherPlace());
+    if (auto home = dyn_cast_or_null<HomeOp>(place)) {
+      sampleBytes = home.getSampleBytes();
+      fixedBytes = home.getFixedBytes();
+    } else if (auto input = dyn_cast_or_null<InputOp>(place)) {
+      sampleBytes = input.getPerStep() ? 0 : input.getSampleBytes();
+    }
+    int64_t samples = copy.offset - buffer.getFirstSample() * sampleBytes;
+    bool fits = fixedBytes > 0 ? samples >= 0 && samples % fixedBytes == 0
+                               : samples == 0;
+    if (!fits)
+      return copy.op->emitOpError()
+             << "begins at byte " << copy.offset << " of @" << copy.otherPlace()
+             << ", but @" << copy.buffer() << " holds samples from "
+             << buffer.getFirstSample() << " on, of " << sampleBytes
+             << " bytes each";
+    return success();
   }
 
   LogicalResult performTask(FlatSymbolRefAttr name, ArrayAttr at,
@@ -396,9 +445,11 @@ private:
   LogicalResult touch(FlatSymbolRefAttr name, int64_t iteration, int64_t step,
                       int64_t offset, int64_t bytes, bool writes) {
     Operation *place = symbols.lookup(name.getAttr());
-    if (bytes == 0 || isa_and_nonnull<InputOp, ScalarOp>(place))
-      return success(); // the data loader's and the runtime's, who fill them
-                        // between executions
+    if (auto input = dyn_cast_or_null<InputOp>(place))
+      return checkInput(input, offset + iteration * std::max<int64_t>(step, 0),
+                        bytes);
+    if (bytes == 0 || isa_and_nonnull<ScalarOp>(place))
+      return success(); // the runtime's, who writes it between executions
     auto buffer = dyn_cast_or_null<BufferOp>(place);
     auto home = dyn_cast_or_null<HomeOp>(place);
     if (!buffer && !home)
@@ -411,12 +462,11 @@ private:
              << "uses @" << name.getValue()
              << ", which has no address: assign addresses first";
     int64_t block = buffer ? buffer.getBytes() : home.getBytes();
-    int64_t begin = *base + offset;
+    if (!buffer && step > 0)
+      offset += iteration * step;
+    int64_t begin = *base + offset, limit = block;
     if (buffer)
       begin += iteration % buffer.getSlots() * buffer.getStride();
-    else if (step > 0)
-      begin += iteration * step;
-    int64_t limit = buffer ? block : block - (step > 0 ? iteration * step : 0);
     if (offset + bytes > limit)
       return stamp.op->emitOpError()
              << "touches " << bytes << " bytes at " << offset << " of @"
@@ -424,11 +474,21 @@ private:
     int64_t space = buffer ? buffer.getDevice() : -1;
     if (buffer && failed(checkArena(buffer, begin, begin + bytes)))
       return failure();
-    bool perMicrobatch = buffer ? isPerMicrobatch(buffer.getContent())
-                                : isPerMicrobatch(home.getContent());
+    // In a home the address says whose samples they are.
+    bool perMicrobatch = buffer && isPerMicrobatch(buffer.getContent());
     Holding holding{place, perMicrobatch ? iteration : -1, stamp, {}};
     return writes ? write(space, begin, begin + bytes, holding)
                   : read(space, begin, begin + bytes, holding);
+  }
+
+  /// The data loader's, who fills it between executions.
+  LogicalResult checkInput(InputOp input, int64_t offset, int64_t bytes) {
+    int64_t end = input.getSampleBytes() * (input.getPerStep() ? 1 : batch);
+    if (offset < 0 || offset + bytes > end)
+      return stamp.op->emitOpError()
+             << "touches bytes [" << offset << ", " << offset + bytes
+             << ") of @" << input.getSymName() << ", which has " << end;
+    return success();
   }
 
   static bool isPerMicrobatch(Content content) {

@@ -1,5 +1,4 @@
-//===- BuildProgram.cpp - Packs and updates from a plan
-//--------------------===//
+//===- BuildProgram.cpp - Packs and updates from a plan -------------------===//
 //
 // Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -23,6 +22,20 @@ void harmony::addDevices(ModuleOp module, const planner::Machine &machine) {
   for (auto [index, device] : llvm::enumerate(machine.devices))
     DeviceOp::create(builder, module.getLoc(), "d" + std::to_string(index),
                      index, device.capacity);
+  for (auto [index, resource] : llvm::enumerate(machine.resources))
+    ResourceOp::create(builder, module.getLoc(),
+                       "resource" + std::to_string(index),
+                       llvm::APFloat(resource.bytesPerSecond));
+  for (const planner::Link &link : machine.links) {
+    SmallVector<Attribute> shares;
+    for (int share : link.shares)
+      shares.push_back(FlatSymbolRefAttr::get(
+          module.getContext(), "resource" + std::to_string(share)));
+    LinkOp::create(builder, module.getLoc(), link.from, link.to,
+                   llvm::APFloat(link.bytesPerSecond),
+                   llvm::APFloat(link.latencySeconds),
+                   builder.getArrayAttr(shares));
+  }
 }
 
 SmallVector<ProgramOp> harmony::getPrograms(ModuleOp module, ProgramKind kind) {
@@ -75,6 +88,7 @@ private:
   SymbolTable symbols; ///< as the module was before its places
   PlaceBuilder places;
   ProgramOp program;
+  std::map<int, PackOp> packs; ///< by phase
 
   bool isEvaluation() const { return kind == ProgramKind::evaluate; }
   FlatSymbolRefAttr ref(StringRef name) {
@@ -112,11 +126,17 @@ private:
       case EventKind::ZeroGradient:
         added = addZero(index, event, PlanContent::Gradient);
         break;
+      case EventKind::Contribute:
+        added = addContribution(index, event);
+        break;
+      case EventKind::Epilogue:
+        added = addEpilogue(index);
+        break;
       case EventKind::Update:
         added = addUpdate(index, event);
         break;
       case EventKind::Run:
-        added = addPack(index, event);
+        added = addRuns(index, event);
         break;
       default: // transfers are insertSwaps'
         break;
@@ -170,19 +190,98 @@ private:
     if (isEvaluation() || !task || scalars.empty())
       return success();
     nn::StepScalarsOp op = *scalars.begin();
-    auto bind = [&](SlotAttr slot) -> AtAttr {
-      if (slot.getKind() == SlotKind::workspace)
-        return at(places.hostWorkspace());
-      ArrayAttr list =
-          slot.getKind() == SlotKind::argument ? op.getReads() : op.getWrites();
-      if (slot.getKind() > SlotKind::result ||
-          slot.getIndex() >= static_cast<int64_t>(list.size()))
-        return {};
-      return at(places.variable(
-          cast<FlatSymbolRefAttr>(list[slot.getIndex()]).getValue()));
+    auto bind = [&](SlotAttr slot) {
+      return bindHost(slot, slot.getIndex(), op.getReads(), op.getWrites());
     };
     return addRun(task, Direction::prologue, -1, stepScalarsTaskName(), event,
                   bind);
+  }
+
+  /// A slot of work on the host: argument `position` of what it reads, or a
+  /// result.
+  AtAttr bindHost(SlotAttr slot, int64_t position, ArrayAttr reads,
+                  ArrayAttr writes) {
+    if (slot.getKind() == SlotKind::workspace)
+      return at(places.hostWorkspace());
+    ArrayAttr list = slot.getKind() == SlotKind::argument ? reads : writes;
+    if (slot.getKind() > SlotKind::result ||
+        position >= static_cast<int64_t>(list.size()))
+      return {};
+    return at(
+        places.variable(cast<FlatSymbolRefAttr>(list[position]).getValue()));
+  }
+
+  /// What the parts of a tensor's gradient give to the epilogue, computed where
+  /// the tensor is updated.
+  LogicalResult addContribution(int64_t index, const planner::Event &event) {
+    int t = event.object;
+    const planner::Tensor &tensor = problem.tensors[t];
+    std::string name = contributionTaskName(model.contributions[t], partsOf(t));
+    auto task = symbols.lookup<TaskOp>(name);
+    if (!task)
+      return module.emitError()
+             << "has no task @" << name << ", which computes what '"
+             << tensor.name << "' contributes to all updates";
+    Point point{static_cast<int>(index), 0};
+    auto bind = [&](SlotAttr slot) -> AtAttr {
+      switch (slot.getKind()) {
+      case SlotKind::gradient:
+        return gradient(event, static_cast<int>(slot.getIndex()), point);
+      case SlotKind::result:
+        return at(event.onHost
+                      ? places.findHome(HomeKind::Scalar, tensor.contribution)
+                      : places.find(PlanContent::Scalar, tensor.contribution,
+                                    -1, event.device, point));
+      case SlotKind::workspace:
+        return event.onHost ? at(places.hostWorkspace()) : AtAttr();
+      default:
+        return {};
+      }
+    };
+    return addRun(task, Direction::contribution, -1, model.tensorVariable[t],
+                  index, bind, seconds(event));
+  }
+
+  /// What all updates read, from all contributions.
+  LogicalResult addEpilogue(int64_t event) {
+    auto task = symbols.lookup<TaskOp>(epilogueTaskName());
+    auto epilogues = module.getOps<nn::EpilogueOp>();
+    if (!task || epilogues.empty())
+      return module.emitError() << "has no task @" << epilogueTaskName()
+                                << ", for which the plan's updates wait";
+    nn::EpilogueOp op = *epilogues.begin();
+    SmallVector<int> contributions;
+    for (const planner::Tensor &tensor : problem.tensors)
+      if (tensor.contribution >= 0)
+        contributions.push_back(tensor.contribution);
+    int64_t count = contributions.size();
+    auto bind = [&](SlotAttr slot) -> AtAttr {
+      int64_t i = slot.getIndex();
+      if (slot.getKind() != SlotKind::argument)
+        return bindHost(slot, i, op.getReads(), op.getWrites());
+      return i < count
+                 ? at(places.findHome(HomeKind::Scalar, contributions[i]))
+                 : bindHost(slot, i - count, op.getReads(), op.getWrites());
+    };
+    return addRun(task, Direction::epilogue, -1, epilogueTaskName(), event,
+                  bind);
+  }
+
+  int partsOf(int tensor) const {
+    return static_cast<int>(problem.tensors[tensor].gradientUses.size()) *
+           plan.groups;
+  }
+  /// A part of the gradient of the tensor that is updated, where that is done.
+  AtAttr gradient(const planner::Event &event, int part, Point point) {
+    return at(event.onHost
+                  ? places.findHome(HomeKind::Gradient, event.object, part)
+                  : places.find(PlanContent::Gradient, event.object, part,
+                                event.device, point));
+  }
+  double seconds(const planner::Event &event) const {
+    const planner::UpdateCost &cost =
+        event.onHost ? problem.hostUpdate : problem.deviceUpdate;
+    return cost.seconds(problem.tensors[event.object].bytes);
   }
 
   template <typename Bind>
@@ -202,7 +301,8 @@ private:
 
   template <typename Bind>
   LogicalResult addRun(TaskOp task, Direction direction, int64_t layer,
-                       StringRef label, int64_t event, Bind bind) {
+                       StringRef label, int64_t event, Bind bind,
+                       double seconds = 0) {
     SmallVector<Attribute> addresses;
     if (failed(bindSlots(task, event, bind, addresses)))
       return failure();
@@ -210,40 +310,41 @@ private:
         builder, task.getLoc(), ref(task.getSymName()),
         builder.getArrayAttr(addresses), DirectionAttr::get(context, direction),
         builder.getI64IntegerAttr(layer), builder.getStringAttr(label),
-        builder.getI64IntegerAttr(event), FloatAttr());
+        builder.getI64IntegerAttr(event), secondsAttr(seconds));
     return success();
+  }
+
+  FloatAttr secondsAttr(double seconds) {
+    return seconds > 0 ? builder.getF64FloatAttr(seconds) : FloatAttr();
   }
 
   LogicalResult addUpdate(int64_t index, const planner::Event &event) {
     int t = event.object;
     const UpdateBinding &update = model.updates[t];
-    int uses = static_cast<int>(problem.tensors[t].gradientUses.size());
-    std::string name = updateTaskName(update.function, uses);
+    std::string name = updateTaskName(update.function, partsOf(t));
     auto task = symbols.lookup<TaskOp>(name);
     if (!task)
       return module.emitError()
              << "has no task @" << name << ", which updates '"
              << problem.tensors[t].name << "'";
     Point point{static_cast<int>(index), 0};
-    auto place = [&](PlanContent content, HomeKind homeKind, int use,
+    auto place = [&](PlanContent content, HomeKind homeKind,
                      int64_t offset) -> AtAttr {
-      return at(event.onHost
-                    ? places.findHome(homeKind, t, use)
-                    : places.find(content, t, use, event.device, point),
+      return at(event.onHost ? places.findHome(homeKind, t)
+                             : places.find(content, t, -1, event.device, point),
                 offset);
     };
     auto bind = [&](SlotAttr slot) -> AtAttr {
       int64_t i = slot.getIndex();
       switch (slot.getKind()) {
       case SlotKind::parameter:
-        return place(PlanContent::Tensor, HomeKind::Tensor, -1, 0);
+        return place(PlanContent::Tensor, HomeKind::Tensor, 0);
       case SlotKind::gradient:
-        return place(PlanContent::Gradient, HomeKind::Gradient,
-                     static_cast<int>(i), 0);
+        return gradient(event, static_cast<int>(i), point);
       case SlotKind::state:
         if (i >= static_cast<int64_t>(update.states.size()))
           return {};
-        return place(PlanContent::State, HomeKind::State, -1,
+        return place(PlanContent::State, HomeKind::State,
                      places.stateOffset(t, i));
       case SlotKind::scalar:
         return i < static_cast<int64_t>(update.scalars.size())
@@ -262,26 +363,36 @@ private:
         builder, task.getLoc(), ref(model.tensorVariable[t]), ref(name),
         builder.getArrayAttr(addresses),
         builder.getI64IntegerAttr(event.onHost ? -1 : event.device),
-        builder.getI64IntegerAttr(index), FloatAttr());
+        builder.getI64IntegerAttr(index), secondsAttr(seconds(event)));
     return success();
   }
 
   //===--- packs ---------------------------------------------------------===//
 
-  LogicalResult addPack(int64_t index, const planner::Event &event) {
+  /// The pack of a phase begins with the first of its Runs.
+  LogicalResult addRuns(int64_t index, const planner::Event &event) {
     const planner::Phase &phase = plan.phases[event.phase];
-    std::string name = planner::name(phase.kind) + std::to_string(event.phase);
-    auto pack = PackOp::create(
-        builder, module.getLoc(), name, static_cast<PackKind>(phase.kind),
-        phase.firstLayer, phase.lastLayer, phase.microbatch, event.trips,
-        phase.firstSample, phase.firstMicrobatch, phase.group, event.device,
-        event.phase, index);
+    PackOp &pack = packs[event.phase];
+    if (!pack) {
+      pack = addPack(index, event, phase);
+      pack.getBody().emplaceBlock();
+    }
     OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToEnd(&pack.getBody().emplaceBlock());
-    for (size_t s = 0; s < phase.steps.size(); ++s)
-      if (failed(addStep(phase, static_cast<int>(index), static_cast<int>(s))))
+    builder.setInsertionPointToEnd(&pack.getBlock());
+    for (int s = event.firstStep; s < event.endStep; ++s)
+      if (failed(addStep(phase, static_cast<int>(index), s)))
         return failure();
     return success();
+  }
+
+  PackOp addPack(int64_t index, const planner::Event &event,
+                 const planner::Phase &phase) {
+    std::string name = planner::name(phase.kind) + std::to_string(event.phase);
+    return PackOp::create(builder, module.getLoc(), name,
+                          static_cast<PackKind>(phase.kind), phase.firstLayer,
+                          phase.lastLayer, phase.microbatch, event.trips,
+                          phase.firstSample, phase.firstMicrobatch, phase.group,
+                          event.device, event.phase, index);
   }
 
   /// Whether a value is made again in the phase: its operands are the copy
@@ -298,7 +409,8 @@ private:
     PlanContent content = isRecomputed(phase, value)
                               ? PlanContent::RecomputedValue
                               : PlanContent::Value;
-    return places.find(content, value, -1, phase.device, point);
+    return places.find(content, value, -1, phase.device, point,
+                       phase.firstSample);
   }
 
   /// Arguments of the layer for whose gradient a consumer that comes earlier in
@@ -326,8 +438,8 @@ private:
                         });
   }
 
-  /// The gradient use of a tensor argument: Layer::tensors lists tensor
-  /// arguments in order.
+  /// The use of a tensor argument within a group's gradient: Layer::tensors
+  /// lists tensor arguments in order.
   int gradientUse(int layer, int64_t argument) {
     const std::vector<Binding> &bindings = model.layers[layer].arguments;
     int tensor = bindings[argument].tensor, position = 0;
@@ -348,13 +460,14 @@ private:
     const LayerBinding &layer = model.layers[step.layer];
     Point point{event, s};
     auto place = [&](PlanContent content, int object, int use = -1) -> AtAttr {
-      return at(places.find(content, object, use, phase.device, point));
+      return at(places.find(content, object, use, phase.device, point,
+                            phase.firstSample));
     };
     auto operand = [&](const Binding &binding) -> AtAttr {
       if (binding.tensor >= 0)
         return place(PlanContent::Tensor, binding.tensor);
       if (binding.scalar >= 0)
-        return place(PlanContent::Scalar, binding.scalar);
+        return place(PlanContent::Scalar, binding.scalar, phase.group);
       return binding.value >= 0 ? at(findValue(phase, binding.value, point))
                                 : AtAttr();
     };
@@ -386,7 +499,9 @@ private:
       }
       case SlotKind::gradient:
         if (int t = layer.arguments[i].tensor; t >= 0)
-          return place(PlanContent::Gradient, t, gradientUse(step.layer, i));
+          return place(PlanContent::Gradient, t,
+                       phase.group * partsOf(t) / plan.groups +
+                           gradientUse(step.layer, i));
         return place(PlanContent::ValueGradient, layer.arguments[i].value);
       default:
         return {};
@@ -411,8 +526,11 @@ private:
              << "has no task @" << name << ", which layer '"
              << problem.layers[step.layer].name << "' runs in "
              << planner::describe(plan, problem, event);
+    const planner::Cost &cost = problem.cost(step.layer, phase.microbatch);
     return addRun(task, static_cast<Direction>(step.kind), step.layer,
-                  problem.layers[step.layer].name, event, bind);
+                  problem.layers[step.layer].name, event, bind,
+                  step.kind == StepKind::Backward ? cost.backwardSeconds
+                                                  : cost.forwardSeconds);
   }
 
   /// The plan's workspace of a layer is the most that any form of its task

@@ -7,53 +7,134 @@
 
 #include "passes/Schedule/Swaps.h"
 
-#include <map>
-#include <tuple>
-
 using namespace mlir;
 using namespace harmony;
 using namespace harmony::schedule;
 using planner::EventKind;
 
 //===----------------------------------------------------------------------===//
+// Buffers of a plan
+//===----------------------------------------------------------------------===//
+
+BufferIndex::Key BufferIndex::key(planner::Content content, int object, int use,
+                                  int device, int64_t firstSample) {
+  bool ofSamples = content == planner::Content::Value ||
+                   content == planner::Content::ValueGradient ||
+                   content == planner::Content::Saved;
+  return {content, object, use, device, ofSamples ? firstSample : 0};
+}
+
+BufferIndex::BufferIndex(const planner::Plan &plan) : plan(plan) {
+  for (auto [id, buffer] : llvm::enumerate(plan.buffers))
+    buffers[key(buffer.content, buffer.object, buffer.use, buffer.device,
+                buffer.firstSample)]
+        .push_back(static_cast<int>(id));
+  for (auto &[key, list] : buffers)
+    llvm::sort(list, [&](int a, int b) {
+      return plan.buffers[a].first < plan.buffers[b].first;
+    });
+}
+
+int BufferIndex::find(planner::Content content, int object, int use, int device,
+                      planner::Point at, int64_t firstSample) const {
+  auto found = buffers.find(key(content, object, use, device, firstSample));
+  if (found == buffers.end())
+    return -1;
+  const std::vector<int> &list = found->second;
+  if (plan.buffers[list.front()].persistent)
+    return list.front();
+  auto after = llvm::upper_bound(list, at, [&](planner::Point point, int id) {
+    return point < plan.buffers[id].first;
+  });
+  if (after == list.begin())
+    return -1;
+  int id = *std::prev(after);
+  return at <= plan.buffers[id].last ? id : -1;
+}
+
+//===----------------------------------------------------------------------===//
 // The transfers of a program
 //===----------------------------------------------------------------------===//
 
-static std::optional<EventKind> getKind(const Copy &copy, Content content) {
+namespace {
+
+enum class Direction { In, Out, Peer };
+
+/// What the plan calls a transfer of some content; nothing: none of its.
+std::optional<EventKind> getKind(const Copy &copy, Content content) {
+  Direction direction = copy.isPeer()     ? Direction::Peer
+                        : copy.toDevice() ? Direction::In
+                                          : Direction::Out;
   bool swap =
       copy.traffic == HM_TRAFFIC_SWAP_IN || copy.traffic == HM_TRAFFIC_SWAP_OUT;
+  auto choose = [&](EventKind in, EventKind out, EventKind peer) {
+    return direction == Direction::In    ? in
+           : direction == Direction::Out ? out
+                                         : peer;
+  };
+  if (direction != Direction::Peer && content != Content::value &&
+      swap == (content == Content::scalar))
+    return std::nullopt;
   switch (content) {
   case Content::tensor:
-    if (swap)
-      return copy.toDevice() ? EventKind::LoadTensor : EventKind::StoreTensor;
-    break;
-  case Content::state:
-    if (swap)
-      return copy.toDevice() ? EventKind::LoadState : EventKind::StoreState;
-    break;
+    return choose(EventKind::LoadTensor, EventKind::StoreTensor,
+                  EventKind::CopyTensor);
   case Content::gradient:
-    if (swap)
-      return copy.toDevice() ? EventKind::LoadGradient
-                             : EventKind::StoreGradient;
-    break;
+    return choose(EventKind::LoadGradient, EventKind::StoreGradient,
+                  EventKind::CopyGradient);
   case Content::value:
-    return copy.toDevice() ? EventKind::LoadValue : EventKind::StoreValue;
+    return choose(EventKind::LoadValue, EventKind::StoreValue,
+                  EventKind::CopyValue);
   case Content::value_gradient:
-    if (swap)
-      return copy.toDevice() ? EventKind::LoadValueGradient
-                             : EventKind::StoreValueGradient;
-    break;
+    return choose(EventKind::LoadValueGradient, EventKind::StoreValueGradient,
+                  EventKind::CopyValueGradient);
+  case Content::state:
+    if (direction == Direction::Peer)
+      return std::nullopt;
+    return choose(EventKind::LoadState, EventKind::StoreState, {});
   case Content::scalar:
-    if (!swap)
-      return copy.toDevice() ? EventKind::LoadScalar : EventKind::StoreScalar;
-    break;
+    if (direction == Direction::Peer)
+      return std::nullopt;
+    return choose(EventKind::LoadScalar, EventKind::StoreScalar, {});
   default:
-    break;
+    return std::nullopt;
   }
-  return std::nullopt;
 }
 
-static bool isLoad(EventKind kind) {
+planner::Content getContent(EventKind kind) {
+  switch (kind) {
+  case EventKind::LoadTensor:
+  case EventKind::StoreTensor:
+  case EventKind::CopyTensor:
+    return planner::Content::Tensor;
+  case EventKind::LoadState:
+  case EventKind::StoreState:
+    return planner::Content::State;
+  case EventKind::LoadGradient:
+  case EventKind::StoreGradient:
+  case EventKind::CopyGradient:
+    return planner::Content::Gradient;
+  case EventKind::LoadScalar:
+  case EventKind::StoreScalar:
+    return planner::Content::Scalar;
+  case EventKind::LoadValueGradient:
+  case EventKind::StoreValueGradient:
+  case EventKind::CopyValueGradient:
+    return planner::Content::ValueGradient;
+  default:
+    return planner::Content::Value;
+  }
+}
+
+/// What an evaluation loads before its first event is beside the plan's list.
+bool isResidentLoad(const ProgramTransfer &transfer,
+                    const planner::Plan &plan) {
+  return transfer.copy.event >= static_cast<int64_t>(plan.events.size());
+}
+
+} // namespace
+
+bool harmony::servesLater(EventKind kind) {
   switch (kind) {
   case EventKind::LoadScalar:
   case EventKind::LoadTensor:
@@ -61,6 +142,7 @@ static bool isLoad(EventKind kind) {
   case EventKind::LoadGradient:
   case EventKind::LoadValue:
   case EventKind::LoadValueGradient:
+  case EventKind::CopyGradient: // to the update that adds it
     return true;
   default:
     return false;
@@ -82,22 +164,34 @@ FailureOr<SmallVector<ProgramTransfer>> harmony::getTransfers(ProgramOp program,
              << "moves @" << copy.buffer() << ", which holds a "
              << stringifyContent(buffer.getContent())
              << ": no plan has such a transfer";
+    if (BufferOp source =
+            copy.isPeer() ? places.buffer(copy.otherPlace()) : BufferOp();
+        copy.isPeer() &&
+        (!source || source.getContent() != buffer.getContent()))
+      return op->emitOpError()
+             << "moves @" << copy.otherPlace() << ", expected a buffer of "
+             << stringifyContent(buffer.getContent()) << " as @"
+             << copy.buffer();
     ProgramTransfer transfer{copy, *kind, static_cast<int>(buffer.getObject()),
                              static_cast<int>(buffer.getUse())};
     if (pack) {
       transfer.phase = pack.getPhase();
-      transfer.anchor = pack.getEvent();
+      transfer.beside = pack.getEvent();
       transfer.trips = pack.getTrips();
     } else {
-      for (Operation *at = op; at && transfer.anchor < 0;
-           at = copy.toDevice() ? at->getNextNode() : at->getPrevNode())
+      bool later = servesLater(*kind);
+      for (Operation *at = op; at && transfer.beside < 0;
+           at = later ? at->getNextNode() : at->getPrevNode())
         if (isWork(at))
-          transfer.anchor = getEvent(at);
+          transfer.beside = getEvent(at);
     }
     transfers.push_back(transfer);
     return success();
   };
   for (Operation &op : program.getBlock()) {
+    if (isa<ReduceScatterOp, AllGatherOp, AllReduceOp>(op))
+      return op.emitOpError() << "moves what the plan lists piece by piece: "
+                                 "collectives have to be expanded first";
     if (getCopy(&op) && failed(add(&op, {})))
       return failure();
     if (auto pack = dyn_cast<PackOp>(op))
@@ -114,8 +208,8 @@ std::string harmony::describe(const ProgramTransfer &transfer) {
                          .str();
   if (transfer.copy.event >= 0)
     return text + " at event " + std::to_string(transfer.copy.event);
-  return text + (transfer.copy.toDevice() ? " before" : " after") + " event " +
-         std::to_string(transfer.anchor);
+  return text + (servesLater(transfer.kind) ? " before" : " after") +
+         " event " + std::to_string(transfer.beside);
 }
 
 static std::string describeWanted(const planner::Transfer &transfer,
@@ -124,78 +218,131 @@ static std::string describeWanted(const planner::Transfer &transfer,
   return planner::describe(plan, problem, transfer.event);
 }
 
-/// What an evaluation loads before its first event is beside the plan's list.
-static bool isResidentLoad(const ProgramTransfer &transfer,
-                           const planner::Plan &plan) {
-  return transfer.copy.event >= static_cast<int64_t>(plan.events.size());
-}
-
 //===----------------------------------------------------------------------===//
 // Elide
 //===----------------------------------------------------------------------===//
 
 namespace {
 
-/// A transfer of the naive program: what it moves, which way, for which device,
-/// and around which work.
-using Key = std::tuple<EventKind, int, int, int64_t, int64_t>;
+/// A transfer of the naive program: what the plan calls it, the buffer on its
+/// device, that of the sender (-1: the host), and the event of the work that
+/// it serves: what next reads the buffer, or has last written it.
+using TransferKey = std::tuple<EventKind, int64_t, int64_t, int64_t>;
 
-/// Events of the work that touches each (content, object, use, device),
-/// ascending.
+/// Events of the work that touches each buffer, ascending.
 class TouchIndex {
 public:
   TouchIndex(ProgramOp program, Places &places) {
     for (Operation &op : program.getBlock())
       if (isWork(&op))
-        for (const BufferUse &use : getBufferUses(&op, places)) {
-          BufferOp buffer = use.buffer;
-          events[{buffer.getContent(), buffer.getObject(), buffer.getUse(),
-                  buffer.getDevice()}]
-              .push_back(getEvent(&op));
-        }
+        for (const BufferUse &use : getBufferUses(&op, places))
+          events[BufferOp(use.buffer).getId()].push_back(getEvent(&op));
   }
 
-  /// The first toucher after an event, or the last one before it; -1 without
+  /// The first toucher from an event on, or the last one up to it; -1 without
   /// one.
-  int64_t find(Content content, const planner::Transfer &transfer,
-               bool after) const {
-    auto list =
-        events.find({content, transfer.object, transfer.use, transfer.device});
+  int64_t find(int64_t buffer, int64_t event, bool later) const {
+    auto list = events.find(buffer);
     if (list == events.end())
       return -1;
     const std::vector<int64_t> &touchers = list->second;
-    auto at = llvm::lower_bound(touchers, static_cast<int64_t>(transfer.event));
-    if (after)
+    if (later) {
+      auto at = llvm::lower_bound(touchers, event);
       return at == touchers.end() ? -1 : *at;
+    }
+    auto at = llvm::upper_bound(touchers, event);
     return at == touchers.begin() ? -1 : *std::prev(at);
   }
 
 private:
-  std::map<std::tuple<Content, int64_t, int64_t, int64_t>, std::vector<int64_t>>
-      events;
+  llvm::DenseMap<int64_t, std::vector<int64_t>> events;
 };
 
-Content getContent(EventKind kind) {
-  switch (kind) {
-  case EventKind::LoadTensor:
-  case EventKind::StoreTensor:
-    return Content::tensor;
-  case EventKind::LoadState:
-  case EventKind::StoreState:
-    return Content::state;
-  case EventKind::LoadGradient:
-  case EventKind::StoreGradient:
-    return Content::gradient;
-  case EventKind::LoadScalar:
-  case EventKind::StoreScalar:
-    return Content::scalar;
-  case EventKind::LoadValueGradient:
-  case EventKind::StoreValueGradient:
-    return Content::value_gradient;
-  default:
-    return Content::value;
+class Elider {
+public:
+  Elider(ProgramOp program, const planner::Plan &plan,
+         const planner::Problem &problem)
+      : program(program), plan(plan), problem(problem),
+        places(program->getParentOfType<ModuleOp>()), touches(program, places),
+        buffers(plan) {}
+
+  LogicalResult run() {
+    FailureOr<SmallVector<ProgramTransfer>> transfers =
+        getTransfers(program, places);
+    if (failed(transfers))
+      return failure();
+    for (const ProgramTransfer &transfer : *transfers)
+      if (!isResidentLoad(transfer, plan))
+        naive.insert({keyOf(transfer), &transfer});
+    for (auto pack : program.getOps<PackOp>())
+      eventOfPhase[pack.getPhase()] = pack.getEvent();
+    llvm::DenseSet<Operation *> kept;
+    for (const planner::Transfer &wanted :
+         planner::requiredTransfers(plan, problem)) {
+      TransferKey key = keyOf(wanted);
+      auto found = naive.find(key);
+      if (found == naive.end())
+        return program.emitOpError()
+               << "has no transfer for "
+               << describeWanted(wanted, plan, problem)
+               << (std::get<3>(key) < 0
+                       ? ", which no pack or update reads or writes"
+                       : "")
+               << ": swaps have to be inserted first";
+      setEvent(found->second->copy.op, wanted.event);
+      kept.insert(found->second->copy.op);
+    }
+    for (const ProgramTransfer &transfer : *transfers)
+      if (!isResidentLoad(transfer, plan) && !kept.contains(transfer.copy.op))
+        transfer.copy.op->erase();
+    return success();
   }
-}
+
+private:
+  ProgramOp program;
+  const planner::Plan &plan;
+  const planner::Problem &problem;
+  Places places;
+  TouchIndex touches;
+  BufferIndex buffers;
+  std::map<TransferKey, const ProgramTransfer *> naive;
+  std::map<int64_t, int64_t> eventOfPhase;
+
+  TransferKey keyOf(const ProgramTransfer &transfer) {
+    int64_t here = places.buffer(transfer.copy.buffer()).getId();
+    int64_t there =
+        transfer.copy.isPeer()
+            ? int64_t(places.buffer(transfer.copy.otherPlace()).getId())
+            : -1;
+    int64_t served = transfer.beside;
+    if (transfer.phase < 0)
+      served = servedBy(transfer.kind, here, there, transfer.beside);
+    return {transfer.kind, here, there, served};
+  }
+
+  TransferKey keyOf(const planner::Transfer &wanted) {
+    int64_t firstSample =
+        wanted.phase >= 0 ? plan.phases[wanted.phase].firstSample : 0;
+    auto find = [&](int device) {
+      return buffers.find(getContent(wanted.kind), wanted.object, wanted.use,
+                          device, {wanted.event, 0}, firstSample);
+    };
+    int64_t here = find(wanted.device),
+            there = wanted.source < 0 ? -1 : find(wanted.source);
+    if (wanted.phase < 0)
+      return {wanted.kind, here, there,
+              servedBy(wanted.kind, here, there, wanted.event)};
+    auto pack = eventOfPhase.find(wanted.phase);
+    return {wanted.kind, here, there,
+            pack == eventOfPhase.end() ? -1 : pack->second};
+  }
+
+  int64_t servedBy(EventKind kind, int64_t here, int64_t there,
+                   int64_t event) const {
+    bool later = servesLater(kind);
+    return touches.find(later || there < 0 ? here : there, event, later);
+  }
+};
 
 } // namespace
 
@@ -204,50 +351,11 @@ LogicalResult harmony::elideSwaps(ProgramOp program, const planner::Plan &plan,
   if (program.getKind() == ProgramKind::load ||
       program.getKind() == ProgramKind::store)
     return success();
-  auto module = program->getParentOfType<ModuleOp>();
-  Places places(module);
-  FailureOr<SmallVector<ProgramTransfer>> transfers =
-      getTransfers(program, places);
-  if (failed(transfers))
+  if (failed(Elider(program, plan, problem).run()))
     return failure();
-
-  std::map<Key, const ProgramTransfer *> naive;
-  for (const ProgramTransfer &transfer : *transfers)
-    if (!isResidentLoad(transfer, plan))
-      naive.insert({{transfer.kind, transfer.object, transfer.use,
-                     transfer.copy.device(), transfer.anchor},
-                    &transfer});
-  std::map<int64_t, int64_t> eventOfPhase;
-  for (auto pack : program.getOps<PackOp>())
-    eventOfPhase[pack.getPhase()] = pack.getEvent();
-
-  TouchIndex touches(program, places);
-  llvm::DenseSet<Operation *> kept;
-  for (const planner::Transfer &wanted :
-       planner::requiredTransfers(plan, problem)) {
-    int64_t anchor = -1;
-    if (wanted.phase < 0)
-      anchor =
-          touches.find(getContent(wanted.kind), wanted, isLoad(wanted.kind));
-    else if (auto pack = eventOfPhase.find(wanted.phase);
-             pack != eventOfPhase.end())
-      anchor = pack->second;
-    auto found = naive.find(
-        {wanted.kind, wanted.object, wanted.use, wanted.device, anchor});
-    if (found == naive.end())
-      return program.emitOpError()
-             << "has no transfer for " << describeWanted(wanted, plan, problem)
-             << (anchor < 0 ? ", which no pack or update reads or writes" : "")
-             << ": swaps have to be inserted first";
-    setEvent(found->second->copy.op, wanted.event);
-    kept.insert(found->second->copy.op);
-  }
-  for (const ProgramTransfer &transfer : *transfers)
-    if (!isResidentLoad(transfer, plan) && !kept.contains(transfer.copy.op))
-      transfer.copy.op->erase();
-
   std::string temporary =
       ("host.temporary." + stringifyProgramKind(program.getKind()) + ".").str();
+  auto module = program->getParentOfType<ModuleOp>();
   for (auto home : llvm::make_early_inc_range(module.getOps<HomeOp>()))
     if (home.getTemporary() && home.getSymName().starts_with(temporary))
       home.erase();
@@ -324,11 +432,12 @@ LogicalResult harmony::verifySwaps(ProgramOp program, const planner::Plan &plan,
              << "ends after " << i << " transfers, but the plan goes on with "
              << describeWanted(wanted, plan, problem);
     const ProgramTransfer &transfer = (*transfers)[i];
-    bool same = transfer.kind == wanted.kind &&
-                transfer.object == wanted.object &&
-                transfer.use == wanted.use && transfer.phase == wanted.phase &&
-                transfer.copy.device() == wanted.device &&
-                transfer.copy.event == wanted.event;
+    bool same =
+        transfer.kind == wanted.kind && transfer.object == wanted.object &&
+        transfer.use == wanted.use && transfer.phase == wanted.phase &&
+        transfer.copy.device() == wanted.device &&
+        (transfer.copy.isPeer() ? transfer.copy.from : -1) == wanted.source &&
+        transfer.copy.event == wanted.event;
     if (!same)
       return transfer.copy.op->emitOpError()
              << "transfer " << i << " is " << describe(transfer)

@@ -11,6 +11,7 @@
 
 namespace harmony {
 #define GEN_PASS_DEF_INSERTSWAPSPASS
+#define GEN_PASS_DEF_EXPANDCOLLECTIVESPASS
 #define GEN_PASS_DEF_ELIDESWAPSPASS
 #define GEN_PASS_DEF_HOISTSWAPSPASS
 #define GEN_PASS_DEF_VERIFYSWAPSPASS
@@ -45,10 +46,10 @@ FailureOr<Planned> readPlanned(ModuleOp module, const std::string &planFile,
            << "option 'program': the module has no program of kind '"
            << programName << "'; accepted are step and evaluate";
   std::string error;
-  std::optional<planner::Plan> plan = readPlan(planFile, error);
+  std::optional<planner::Plan> plan = readPlanFile(planFile, error);
   if (!plan)
     return module.emitError() << "option 'plan': " << error;
-  std::optional<planner::Problem> problem = readProblem(problemFile, error);
+  std::optional<planner::Problem> problem = readProblemFile(problemFile, error);
   if (!problem)
     return module.emitError() << "option 'problem': " << error;
   if (!fits(*plan, *problem, error))
@@ -64,6 +65,15 @@ struct InsertSwaps : harmony::impl::InsertSwapsPassBase<InsertSwaps> {
   void runOnOperation() override {
     for (auto program : getOperation().getOps<ProgramOp>())
       if (failed(insertSwaps(program)))
+        return signalPassFailure();
+  }
+};
+
+struct ExpandCollectives
+    : harmony::impl::ExpandCollectivesPassBase<ExpandCollectives> {
+  void runOnOperation() override {
+    for (auto program : getOperation().getOps<ProgramOp>())
+      if (failed(expandCollectives(program)))
         return signalPassFailure();
   }
 };

@@ -25,7 +25,17 @@ def InsertSwapsPass : Pass<"harmony-insert-swaps", "mlir::ModuleOp"> {
   let description = [{
     Before: programs in issue order without transfers. After: every tensor, stash and gradient that a pack or
     an update touches is copied in before it and out after it; batch inputs and the seeds of the loss are
-    loaded, results and loss accumulators stored. What the plan never swaps gets a temporary home.
+    loaded, results and loss accumulators stored. What the plan never swaps gets a temporary home. What a pack
+    makes is copied to every device that holds it too; collectives around updates on devices bring the parts of
+    their gradients (reduce_scatter) and spread the tensors (all_gather; all_reduce where both are needed).
+  }];
+  let dependentDialects = ["schedule::HarmonyDialect"];
+}
+
+def ExpandCollectivesPass : Pass<"harmony-expand-collectives", "mlir::ModuleOp"> {
+  let summary = "Collectives as copies from device to device";
+  let description = [{
+    The order is that of the collective. Nothing is added on the way: the update reads all parts, in order.
   }];
   let dependentDialects = ["schedule::HarmonyDialect"];
 }

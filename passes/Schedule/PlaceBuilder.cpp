@@ -1,5 +1,4 @@
-//===- PlaceBuilder.cpp - Inputs, homes and buffers of a plan
-//--------------===//
+//===- PlaceBuilder.cpp - Inputs, homes and buffers of a plan -------------===//
 //
 // Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -57,7 +56,8 @@ PlaceBuilder::PlaceBuilder(ModuleOp module, const Model &model,
                            const planner::Plan &plan, ProgramKind kind)
     : module(module), model(model), problem(model.problem), plan(plan),
       kind(kind), context(module.getContext()),
-      builder(OpBuilder::atBlockEnd(module.getBody())), symbols(module) {}
+      builder(OpBuilder::atBlockEnd(module.getBody())), symbols(module),
+      index(plan) {}
 
 LogicalResult PlaceBuilder::build() {
   if (failed(addInputs()))
@@ -66,15 +66,13 @@ LogicalResult PlaceBuilder::build() {
   if (failed(addHomes()) || failed(addPrologueHomes()) || failed(addOutputs()))
     return failure();
   addBuffers();
-  addLosses();
-  return success();
+  return addLosses();
 }
 
 std::string PlaceBuilder::symbol(const Twine &wanted) {
-  std::string name = wanted.str();
-  for (int suffix = 1; taken.contains(name) || symbols.lookup(name); ++suffix)
-    name = (wanted + "." + Twine(suffix)).str();
-  taken.insert(name);
+  std::string base = wanted.str(), name = base;
+  while (symbols.lookup(name) || !taken.insert({name, 0}).second)
+    name = base + "." + std::to_string(++taken[base]);
   return name;
 }
 
@@ -83,18 +81,10 @@ std::string PlaceBuilder::symbol(const Twine &wanted) {
 //===----------------------------------------------------------------------===//
 
 std::string PlaceBuilder::find(PlanContent content, int object, int use,
-                               int device, Point point) const {
-  auto candidates = buffersOf.find({content, object, use});
-  if (candidates == buffersOf.end())
-    return {};
-  for (int index : candidates->second) {
-    const planner::Buffer &buffer = plan.buffers[index];
-    bool live =
-        buffer.persistent || (buffer.first <= point && point <= buffer.last);
-    if (live && buffer.device == device)
-      return buffers[index];
-  }
-  return {};
+                               int device, Point point,
+                               int64_t firstSample) const {
+  int id = index.find(content, object, use, device, point, firstSample);
+  return id < 0 ? std::string() : buffers[id];
 }
 
 std::string PlaceBuilder::findHome(HomeKind homeKind, int object,
@@ -170,9 +160,12 @@ LogicalResult PlaceBuilder::addInputs() {
     if (failed(sample))
       return failure();
     std::string place = symbol("input." + text);
-    InputOp::create(builder, graph.getLoc(), place, index, text, sample->first,
-                    sample->second, tensor, getRange(graph, index),
-                    graph.getArgAttrOfType<IntegerAttr>(index, "nn.ignored"));
+    auto input = InputOp::create(
+        builder, graph.getLoc(), place, index, text, sample->first,
+        sample->second, tensor, getRange(graph, index),
+        graph.getArgAttrOfType<IntegerAttr>(index, "nn.ignored"));
+    if (Attribute keys = graph.getArgAttr(index, nn::kSampleKeysAttr))
+      input->setAttr(nn::kSampleKeysAttr, keys);
     inputs.push_back(place);
   }
   return success();
@@ -242,15 +235,17 @@ LogicalResult PlaceBuilder::addOutputs() {
 //===--- homes -----------------------------------------------------------===//
 
 std::string PlaceBuilder::createHome(const Twine &name, Content content,
-                                     int64_t bytes, int64_t slots,
+                                     int64_t bytes,
                                      ArrayRef<std::string> variables,
-                                     int64_t id) {
+                                     int64_t id, int64_t sampleBytes,
+                                     int64_t fixedBytes) {
   SmallVector<Attribute> refs;
   for (const std::string &variable : variables)
     refs.push_back(ref(variable));
   std::string place = symbol(name);
-  HomeOp::create(builder, module.getLoc(), place, content, bytes * slots, 0, 0,
-                 builder.getArrayAttr(refs), id, false, IntegerAttr());
+  HomeOp::create(builder, module.getLoc(), place, content, bytes, sampleBytes,
+                 fixedBytes, builder.getArrayAttr(refs), id, false,
+                 IntegerAttr());
   return place;
 }
 
@@ -280,11 +275,12 @@ LogicalResult PlaceBuilder::addHomes() {
       for (const std::string &variable : variables)
         inState.insert(variable);
     }
-    bool value =
-        home.kind == HomeKind::Value || home.kind == HomeKind::ValueGradient;
-    int64_t slots = value ? plan.batch / plan.phases[0].microbatch : 1;
-    place = createHome(homeName(home), getContent(home.kind), home.size / slots,
-                       slots, variables, isPrimary ? id : -1);
+    planner::Value value;
+    if (home.kind == HomeKind::Value || home.kind == HomeKind::ValueGradient)
+      value = problem.values[home.object];
+    place =
+        createHome(homeName(home), getContent(home.kind), home.size, variables,
+                   isPrimary ? id : -1, value.bytesPerSample, value.fixedBytes);
     if (home.kind == HomeKind::Tensor)
       variableHome[variables.front()] = place;
   }
@@ -298,7 +294,7 @@ LogicalResult PlaceBuilder::addHomes() {
     variableHome[name] =
         createHome("host." + name, Content::variable,
                    getTensorBytes(cast<RankedTensorType>(variable.getType())),
-                   1, {name.str()}, -1);
+                   {name.str()}, -1);
   }
   return success();
 }
@@ -318,7 +314,8 @@ std::string PlaceBuilder::homeName(const planner::Home &home) const {
   case HomeKind::ValueGradient:
     return "host.value_gradient." + problem.values[home.object].name;
   case HomeKind::Scalar:
-    return "host." + evaluation + "scalar." + problem.scalars[home.object].name;
+    return "host." + evaluation + "scalar." +
+           problem.scalars[home.object].name + (home.use > 0 ? use : "");
   }
   return "host";
 }
@@ -360,7 +357,7 @@ std::string PlaceBuilder::sharedHome(const Twine &name, Content content,
   std::string wanted = name.str();
   if (symbols.lookup<HomeOp>(wanted))
     return wanted;
-  return createHome(wanted, content, bytes, 1, {}, -1);
+  return createHome(wanted, content, bytes, {}, -1);
 }
 
 /// The prologue writes denominators and seeds of every term; one that the plan
@@ -384,6 +381,7 @@ LogicalResult PlaceBuilder::addPrologueHomes() {
   for (auto task : module.getOps<TaskOp>()) {
     bool onHost = task.getSymName() == prologueTaskName() ||
                   task.getSymName() == stepScalarsTaskName() ||
+                  task.getSymName() == epilogueTaskName() ||
                   task.findSlot(SlotKind::parameter) >= 0;
     if (onHost)
       bytes = std::max(bytes, task.getWorkspaceBytes());
@@ -393,12 +391,20 @@ LogicalResult PlaceBuilder::addPrologueHomes() {
   return success();
 }
 
-void PlaceBuilder::addLosses() {
+/// One for each group of devices, which adds up the loss of its samples.
+LogicalResult PlaceBuilder::addLosses() {
   for (auto [k, loss] : llvm::enumerate(model.losses))
-    LossOp::create(builder, module.getLoc(),
-                   ProgramKindAttr::get(context, kind),
-                   ref(homes.at({HomeKind::Scalar, loss.accumulator, -1})),
-                   ref(denominators[k]), builder.getF64FloatAttr(loss.scale));
+    for (int group = 0; group < plan.groups; ++group) {
+      std::string home = findHome(HomeKind::Scalar, loss.accumulator, group);
+      if (home.empty())
+        return module.emitError() << "the plan has no home for accumulator '"
+                                  << problem.scalars[loss.accumulator].name
+                                  << "' of group " << group;
+      LossOp::create(builder, module.getLoc(),
+                     ProgramKindAttr::get(context, kind), ref(home),
+                     ref(denominators[k]), builder.getF64FloatAttr(loss.scale));
+    }
+  return success();
 }
 
 //===--- buffers ---------------------------------------------------------===//
@@ -418,7 +424,6 @@ void PlaceBuilder::addBuffers() {
                      ArrayRef<int64_t>{buffer.first.event, buffer.last.event},
                      id, IntegerAttr());
     buffers.push_back(place);
-    buffersOf[{buffer.content, buffer.object, buffer.use}].push_back(id);
   }
 }
 
@@ -442,7 +447,8 @@ std::string PlaceBuilder::bufferName(const planner::Buffer &buffer) const {
   case PlanContent::Workspace:
     return "workspace." + problem.layers[buffer.object].name;
   case PlanContent::Scalar:
-    return "scalar." + problem.scalars[buffer.object].name;
+    return "scalar." + problem.scalars[buffer.object].name +
+           (buffer.use > 0 ? "." + std::to_string(buffer.use) : "");
   }
   return "buffer";
 }

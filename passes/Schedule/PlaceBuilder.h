@@ -8,14 +8,11 @@
 #ifndef PASSES_SCHEDULE_PLACEBUILDER_H
 #define PASSES_SCHEDULE_PLACEBUILDER_H
 
-#include "passes/Schedule/Schedule.h"
+#include "passes/Schedule/Swaps.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
-
-#include <map>
-#include <tuple>
 
 namespace harmony {
 
@@ -35,7 +32,7 @@ public:
 
   /// The buffer of what is live at a point, empty where the plan has none.
   std::string find(planner::Content content, int object, int use, int device,
-                   planner::Point point) const;
+                   planner::Point point, int64_t firstSample = 0) const;
   /// The home of the plan, empty where it has none.
   std::string findHome(planner::HomeKind homeKind, int object,
                        int use = -1) const;
@@ -70,12 +67,11 @@ private:
 
   std::map<std::tuple<planner::HomeKind, int, int>, std::string> homes;
   std::vector<std::string> inputs, buffers;
-  /// Plan::buffers by content, object and use.
-  std::map<std::tuple<planner::Content, int, int>, std::vector<int>> buffersOf;
+  BufferIndex index;
   std::vector<std::string> denominators, unusedSeeds; ///< by loss term
   std::string workspace;
   llvm::StringMap<std::string> variableHome; ///< of those with one of their own
-  llvm::StringSet<> taken;
+  llvm::StringMap<int> taken; ///< the last number given to a name
 
   bool isEvaluation() const { return kind == schedule::ProgramKind::evaluate; }
   mlir::FlatSymbolRefAttr ref(mlir::StringRef name) const {
@@ -90,8 +86,9 @@ private:
   void addScalars();
   mlir::LogicalResult addOutputs();
   std::string createHome(const mlir::Twine &name, schedule::Content content,
-                         int64_t bytes, int64_t slots,
-                         mlir::ArrayRef<std::string> variables, int64_t id);
+                         int64_t bytes, mlir::ArrayRef<std::string> variables,
+                         int64_t id, int64_t sampleBytes = 0,
+                         int64_t fixedBytes = 0);
   std::string sharedHome(const mlir::Twine &name, schedule::Content content,
                          int64_t bytes);
   mlir::LogicalResult addHomes();
@@ -99,7 +96,7 @@ private:
   mlir::LogicalResult checkState(const planner::Home &home,
                                  mlir::ArrayRef<std::string> variables);
   mlir::LogicalResult addPrologueHomes();
-  void addLosses();
+  mlir::LogicalResult addLosses();
   void addBuffers();
   std::string bufferName(const planner::Buffer &buffer) const;
 };

@@ -36,15 +36,15 @@ static auto read(const std::string &file, std::string &error, Convert convert)
   }
 }
 
-std::optional<planner::Plan> readPlan(const std::string &file,
-                                      std::string &error) {
+std::optional<planner::Plan> readPlanFile(const std::string &file,
+                                          std::string &error) {
   return read(file, error, [&](const nlohmann::json &json) {
     return planner::planFromJson(json, file);
   });
 }
 
-std::optional<planner::Problem> readProblem(const std::string &file,
-                                            std::string &error) {
+std::optional<planner::Problem> readProblemFile(const std::string &file,
+                                                std::string &error) {
   return read(file, error, [&](const nlohmann::json &json) {
     return planner::problemFromJson(json, file);
   });

@@ -22,10 +22,10 @@ namespace harmony {
 
 /// Read a "harmony.plan" or "harmony.profile" file; without a value `error`
 /// says why.
-std::optional<planner::Plan> readPlan(const std::string &file,
-                                      std::string &error);
-std::optional<planner::Problem> readProblem(const std::string &file,
-                                            std::string &error);
+std::optional<planner::Plan> readPlanFile(const std::string &file,
+                                          std::string &error);
+std::optional<planner::Problem> readProblemFile(const std::string &file,
+                                                std::string &error);
 
 /// Whether the plan's numbers mean something in the problem: otherwise `error`
 /// says which do not. What the plan does is not judged.

@@ -38,8 +38,14 @@ mlir::LogicalResult buildProgram(mlir::ModuleOp module, const Model &model,
                                  schedule::ProgramKind kind);
 
 /// Correct first: every tensor, stash and gradient is brought in before each
-/// pack and update that touches it, and taken out after it.
+/// pack and update that touches it, and taken out after it. What a pack makes
+/// goes to every device that ever holds it, and around updates on devices
+/// stand the collectives that bring all parts of their gradients and spread
+/// what they change.
 mlir::LogicalResult insertSwaps(schedule::ProgramOp program);
+
+/// Collectives as copies from one device to another, in their order.
+mlir::LogicalResult expandCollectives(schedule::ProgramOp program);
 
 /// Removes exactly the transfers that planner::requiredTransfers does not list,
 /// and numbers the rest with the plan's events.

@@ -13,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/Schedule/Order.h"
 #include "passes/Schedule/Swaps.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -29,17 +30,20 @@ namespace {
 struct Step {
   int64_t event = 0;
   SmallVector<Operation *> ops;
-  SmallVector<BufferOp> releases,
-      releasesAfter; ///< in each iteration, after the loop
+  /// In each iteration, by the op behind which they stand.
+  SmallVector<std::pair<Operation *, BufferOp>> releases;
+  SmallVector<BufferOp> releasesAfter; ///< after the loop
 };
 
-/// Consecutive steps of one queue: a loop when they belong to a pack.
+/// Consecutive steps of one queue: a loop when they belong to a pack of several
+/// microbatches.
 struct Group {
   PackOp pack;
   std::vector<Step> steps;
   int64_t base = 0; ///< signals before it
   int64_t trips = 1;
   bool tail = false; ///< a signal follows the loop
+  bool looped() const { return trips > 1; }
   int64_t count() const {
     return static_cast<int64_t>(steps.size()) * trips + tail;
   }
@@ -212,119 +216,133 @@ private:
 
   //===--- releases ------------------------------------------------------===//
 
-  struct PlannedBuffer {
+  /// A buffer that may be released behind its last use.
+  struct Life {
     BufferOp op;
     const planner::Buffer *plan;
+    std::vector<int64_t> events; ///< that touch it
+    bool released = true;
+    /// Of one iteration of a loop, and not of the loop as a whole.
+    bool perIteration = false;
   };
 
-  /// Whether `later` starts only when all of `earlier` is done: the same queue,
-  /// or a wait for the whole.
-  bool follows(int64_t later, int64_t earlier, bool previousStep) {
-    if (plan.events[later].queue == plan.events[earlier].queue)
-      return true;
-    return llvm::any_of(
-        plan.events[later].waits, [&](const planner::Wait &wait) {
-          return wait.event == earlier && wait.lag == planner::Wait::whole &&
-                 (previousStep || !wait.previousStep);
-        });
-  }
-
-  /// Whether every iteration of `later` waits for the same one of `earlier`.
-  bool accompanies(int64_t later, int64_t earlier) {
-    return llvm::any_of(
-        plan.events[later].waits, [&](const planner::Wait &wait) {
-          return wait.event == earlier && wait.lag == 0 && !wait.previousStep;
-        });
-  }
-
-  /// Whether `event`, of the same execution or of the next, starts only when
-  /// `earlier` and the releases behind it are done: by order of queues and
-  /// waits for whole events, over any number of both.
-  bool isAfter(int64_t event, int64_t earlier, bool nextExecution,
-               llvm::DenseSet<std::pair<int64_t, int>> &visited) {
-    bool sameQueue = plan.events[event].queue == plan.events[earlier].queue;
-    if (sameQueue)
-      return nextExecution || event > earlier;
-    if (!visited.insert({event, nextExecution}).second)
-      return false;
-    for (const planner::Wait &wait : plan.events[event].waits) {
-      if (wait.lag != planner::Wait::whole ||
-          (wait.previousStep && !nextExecution))
-        continue;
-      bool crosses = nextExecution && !wait.previousStep;
-      if ((!crosses && wait.event == earlier) ||
-          isAfter(wait.event, earlier, crosses, visited))
-        return true;
-    }
-    for (int64_t before = event; before-- > 0;)
-      if (plan.events[before].queue == plan.events[event].queue)
-        return isAfter(before, earlier, nextExecution, visited);
-    return false;
-  }
+  /// What lay at an address last: a number in `lives`, and in which of two
+  /// executions. Segments begin at their key and end at the next one.
+  using Occupants = std::map<int64_t, std::pair<int, int>>;
 
   void addReleases() {
-    SmallVector<PlannedBuffer> buffers;
-    for (auto buffer : module.getOps<BufferOp>())
-      if (owns(buffer) && !buffer.getPersistent())
-        buffers.push_back({buffer, &plan.buffers[buffer.getId()]});
-    std::map<std::string, llvm::SetVector<int64_t>>
-        events; // that touch a buffer
-    program.walk([&](Operation *op) {
-      if (Copy copy = getCopy(op))
-        events[copy.buffer().str()].insert(copy.event);
-      else if (isWork(op))
-        for (const BufferUse &use : getBufferUses(op, places))
-          events[BufferOp(use.buffer).getSymName().str()].insert(getEvent(op));
+    std::vector<Life> lives = getLives();
+    EventOrder order(plan);
+    for (Life &life : lives)
+      life.released = isOverAtLastUse(life, plan, order);
+    llvm::stable_sort(lives, [](const Life &a, const Life &b) {
+      return a.plan->first < b.plan->first;
     });
-    for (const PlannedBuffer &buffer : buffers) {
-      auto touching = events.find(BufferOp(buffer.op).getSymName().str());
-      if (touching != events.end())
-        addRelease(buffer, touching->second, buffers);
+    // Who takes bytes over must come after their release. It is enough to ask
+    // the next: whoever follows that one is ordered after it by the plan.
+    std::map<int, Occupants> arenas;
+    for (int execution = 0; execution < 2; ++execution)
+      for (size_t i = 0; i < lives.size(); ++i)
+        occupy(arenas[lives[i].plan->device], lives, static_cast<int>(i),
+               execution, order);
+    for (const Life &life : lives) {
+      if (!life.released)
+        continue;
+      Step &step = stepAt(positions[life.plan->last.event]);
+      if (life.perIteration)
+        step.releases.push_back({opOf(step, life.plan->last), life.op});
+      else
+        step.releasesAfter.push_back(life.op);
     }
   }
 
-  void addRelease(const PlannedBuffer &buffer,
-                  const llvm::SetVector<int64_t> &touching,
-                  ArrayRef<PlannedBuffer> buffers) {
-    const planner::Buffer &planned = *buffer.plan;
-    int64_t last = planned.last.event;
-    if (!touching.contains(last))
-      return;
-    bool inside =
-        planned.first.event == planned.last.event; // scratch of one iteration
-    bool looped = plan.events[last].trips > 1;
-    for (int64_t event : touching)
-      if (event != last && !follows(last, event, false) &&
-          !accompanies(last, event))
-        return;
-    // The next execution writes the same bytes again.
-    llvm::DenseSet<std::pair<int64_t, int>> visited;
-    if (!isAfter(planned.first.event, last, /*nextExecution=*/true, visited))
-      return;
-    for (const PlannedBuffer &other : buffers) {
-      const planner::Buffer &neighbour = *other.plan;
-      if (&neighbour == &planned || neighbour.device != planned.device ||
-          neighbour.end() <= planned.offset ||
-          planned.end() <= neighbour.offset)
+  /// The op of a point of the plan.
+  Operation *opOf(const Step &step, planner::Point point) const {
+    const planner::Event &event = plan.events[point.event];
+    size_t index = point.step - event.firstStep;
+    bool ofStep =
+        event.kind == planner::EventKind::Run && index < step.ops.size();
+    return ofStep ? step.ops[index] : step.ops.back();
+  }
+
+  std::vector<Life> getLives() {
+    llvm::StringMap<std::vector<int64_t>> events; // that touch a buffer
+    auto add = [&](StringRef buffer, int64_t event) {
+      std::vector<int64_t> &list = events[buffer];
+      if (list.empty() || list.back() != event)
+        list.push_back(event);
+    };
+    program.walk([&](Operation *op) {
+      if (Copy copy = getCopy(op)) {
+        add(copy.buffer(), copy.event);
+        if (copy.isPeer())
+          add(copy.otherPlace(), copy.event);
+      } else if (isa<RunOp, UpdateOp, ZeroOp>(op)) {
+        for (const BufferUse &use : getBufferUses(op, places))
+          add(BufferOp(use.buffer).getSymName(), getEvent(op));
+      }
+    });
+    std::vector<Life> lives;
+    for (auto buffer : module.getOps<BufferOp>()) {
+      if (!owns(buffer) || buffer.getPersistent())
         continue;
-      bool sameRun =
-          neighbour.first.event == last && neighbour.last.event == last;
-      if (inside && sameRun)
-        continue; // ordered by the queue within an iteration
-      bool before =
-          neighbour.last.event < last ||
-          (neighbour.last.event == last && neighbour.first.event < last);
-      if (!inside && (sameRun || neighbour.last.event == last ||
-                      neighbour.first.event == last))
-        return;
-      if (!follows(neighbour.first.event, last, before))
-        return;
+      auto touching = events.find(buffer.getSymName());
+      if (touching != events.end())
+        lives.push_back({buffer, &plan.buffers[buffer.getId()],
+                         std::move(touching->second)});
     }
-    Step &step = stepAt(positions[last]);
-    if (inside || !looped)
-      step.releases.push_back(buffer.op);
-    else
-      step.releasesAfter.push_back(buffer.op);
+    return lives;
+  }
+
+  /// Whether all that touches a buffer is over at its last use; decides where
+  /// that is.
+  static bool isOverAtLastUse(Life &life, const planner::Plan &plan,
+                              const EventOrder &order) {
+    int last = life.plan->last.event;
+    if (!llvm::is_contained(life.events, last))
+      return false;
+    auto all = [&](auto holds) {
+      return llvm::all_of(life.events, [&](int64_t event) {
+        return event == last || holds(static_cast<int>(event), last);
+      });
+    };
+    life.perIteration =
+        plan.events[last].trips == 1 ||
+        all([&](int event, int last) { return order.inOneLoop(event, last); });
+    return all(
+        [&](int event, int last) { return order.endsAfter(last, event); });
+  }
+
+  /// Takes a buffer's bytes over from those that lie there.
+  static void occupy(Occupants &arena, std::vector<Life> &lives, int self,
+                     int execution, const EventOrder &order) {
+    const planner::Buffer &buffer = *lives[self].plan;
+    if (buffer.bytes() == 0)
+      return;
+    arena.try_emplace(0, -1, 0);
+    auto split = [&](int64_t at) {
+      auto it = std::prev(arena.upper_bound(at));
+      return it->first == at
+                 ? it
+                 : arena.emplace_hint(std::next(it), at, it->second);
+    };
+    auto begin = split(buffer.offset), end = split(buffer.end());
+    for (auto it = begin; it != end; ++it) {
+      auto [before, when] = it->second;
+      if (before >= 0 &&
+          !followsRelease(lives[self], lives[before], when < execution, order))
+        lives[before].released = false;
+    }
+    arena.erase(std::next(begin), end);
+    begin->second = {self, execution};
+  }
+
+  static bool followsRelease(const Life &self, const Life &before,
+                             bool nextExecution, const EventOrder &order) {
+    int first = self.plan->first.event, last = before.plan->last.event;
+    if (!nextExecution && (first == last || order.inOneLoop(first, last)))
+      return before.perIteration;
+    return order.startsAfter(first, last, nextExecution, !before.perIteration);
   }
 
   //===--- numbers -------------------------------------------------------===//
@@ -342,7 +360,7 @@ private:
   }
 
   static int64_t slopeOf(const Group &group) {
-    return group.pack ? static_cast<int64_t>(group.steps.size()) : 0;
+    return group.looped() ? static_cast<int64_t>(group.steps.size()) : 0;
   }
   /// The timeline once iteration 0 of an event is done.
   int64_t valueOf(Position at) { return groupAt(at).base + at.step + 1; }
@@ -357,19 +375,26 @@ private:
 
   //===--- emission ------------------------------------------------------===//
 
-  using WaitMap =
-      std::map<std::tuple<int, bool, int64_t, int64_t>,
-               int64_t>; ///< (queue, previous, slope, from) -> value
+  /// What a wait waits for, but for the value.
+  struct WaitKey {
+    int queue = 0;
+    bool previous = false;
+    int64_t slope = 0, every = 1, from = 0;
+    bool operator<(const WaitKey &other) const {
+      return std::tie(queue, previous, slope, every, from) <
+             std::tie(other.queue, other.previous, other.slope, other.every,
+                      other.from);
+    }
+  };
+  using WaitMap = std::map<WaitKey, int64_t>; ///< values
 
-  static void addWait(WaitMap &waits, int queue, bool previous, int64_t slope,
-                      int64_t from, int64_t value) {
-    int64_t &known =
-        waits.insert({{queue, previous, slope, from}, value}).first->second;
+  static void addWait(WaitMap &waits, const WaitKey &key, int64_t value) {
+    int64_t &known = waits.insert({key, value}).first->second;
     known = std::max(known, value);
   }
 
   /// Waits before the first iteration, and those of every iteration.
-  void collectWaits(const Step &step, int queue, WaitMap &before,
+  void collectWaits(const Step &step, int queue, bool looped, WaitMap &before,
                     WaitMap &inside) {
     if (resident)
       return;
@@ -380,11 +405,21 @@ private:
       if (at == positions.end() || at->second.queue == queue)
         continue;
       Position target = at->second;
-      if (wait.lag == planner::Wait::whole || wait.previousStep)
-        addWait(before, target.queue, wait.previousStep, 0, 0, endOf(target));
-      else
-        addWait(inside, target.queue, false, slopeOf(groupAt(target)), wait.lag,
-                valueOf(target) - wait.lag * slopeOf(groupAt(target)));
+      if (wait.lag == planner::Wait::whole || wait.previousStep) {
+        addWait(before, {target.queue, wait.previousStep}, endOf(target));
+        continue;
+      }
+      // As planner::timelineWait, over timelines that have signals for
+      // releases too.
+      int64_t perMicrobatch = slopeOf(groupAt(target));
+      int64_t behind = std::max<int64_t>(0, wait.lag - (wait.times - 1));
+      int64_t from = (behind + wait.times - 1) / wait.times * wait.every;
+      int64_t slope = looped ? perMicrobatch * wait.times : 0;
+      if (!looped && from > 0)
+        continue;
+      WaitKey key{target.queue, false, slope, slope ? wait.every : 1, from};
+      addWait(inside, key,
+              valueOf(target) + (wait.times - 1 - wait.lag) * perMicrobatch);
     }
     addResidentReads(step, queue, before);
   }
@@ -394,7 +429,7 @@ private:
   void collectResidentWaits(WaitMap &before) {
     for (auto [index, queue] : llvm::enumerate(queues))
       if (queue.kind == QueueKind::compute && queue.period > 0)
-        addWait(before, index, true, 0, 0, queue.period);
+        addWait(before, {static_cast<int>(index), true}, queue.period);
   }
 
   /// Reads of what an evaluation loads at its start, and of what its prologue
@@ -406,28 +441,29 @@ private:
          ++it)
       if (it->second.queue != queue &&
           queues[it->second.queue].kind == QueueKind::in)
-        addWait(before, it->second.queue, false, 0, 0, endOf(it->second));
+        addWait(before, {it->second.queue}, endOf(it->second));
   }
 
   void emitWaits(WaitMap &waits) {
     // An execution's own value covers what the one before needs, one of a
     // loop's later start nothing else.
     for (auto &[key, value] : waits) {
-      auto [queue, previous, slope, from] = key;
-      auto current = waits.find({queue, false, 0, 0});
-      if (previous && current != waits.end() &&
-          current->second >= value - queues[queue].period)
+      auto current = waits.find({key.queue});
+      if (key.previous && current != waits.end() &&
+          current->second >= value - queues[key.queue].period)
         continue;
-      WaitOp::create(builder, program.getLoc(), queues[queue].name, value,
-                     slope, 1, from, previous);
+      WaitOp::create(builder, program.getLoc(), queues[key.queue].name, value,
+                     key.slope, key.every, key.from, key.previous);
     }
   }
 
   void emitStep(Step &step, int64_t value, int64_t slope) {
-    for (Operation *op : step.ops)
+    for (Operation *op : step.ops) {
       op->moveBefore(builder.getInsertionBlock(), builder.getInsertionPoint());
-    for (BufferOp buffer : step.releases)
-      ReleaseOp::create(builder, buffer.getLoc(), buffer.getSymName());
+      for (auto &[behind, buffer] : step.releases)
+        if (behind == op)
+          ReleaseOp::create(builder, buffer.getLoc(), buffer.getSymName());
+    }
     SignalOp::create(builder, program.getLoc(), value, slope);
   }
 
@@ -435,10 +471,10 @@ private:
     SmallVector<WaitMap> inside(group.steps.size());
     WaitMap before;
     for (auto [step, waits] : llvm::zip_equal(group.steps, inside))
-      collectWaits(step, queue, before, waits);
+      collectWaits(step, queue, group.looped(), before, waits);
     emitWaits(before);
     OpBuilder::InsertionGuard guard(builder);
-    if (group.pack) {
+    if (group.looped()) {
       std::string label = (group.pack.getName() + " " +
                            stringifyPackKind(group.pack.getKind()) +
                            " of layers " + Twine(group.pack.getFirstLayer()) +
@@ -498,7 +534,7 @@ LogicalResult harmony::schedulePlan(ModuleOp module, const Model &model,
   if (failed(buildProgram(module, model, plan, kind)))
     return failure();
   for (ProgramOp program : getPrograms(module, kind))
-    if (failed(insertSwaps(program)) ||
+    if (failed(insertSwaps(program)) || failed(expandCollectives(program)) ||
         failed(elideSwaps(program, plan, model.problem)) ||
         failed(hoistSwaps(program, plan)) ||
         failed(verifySwaps(program, plan, model.problem)) ||

@@ -10,9 +10,16 @@
 
 #include "passes/Schedule/Schedule.h"
 
-#include <optional>
+#include <map>
+#include <tuple>
 
 namespace harmony {
+
+/// Whether a task reads a slot, in the order of its launches, before it has
+/// written it, and whether it writes it.
+struct SlotUse {
+  bool readFirst = false, written = false;
+};
 
 /// Symbols of the module, by name: programs refer to thousands.
 class Places {
@@ -23,12 +30,31 @@ public:
   }
   mlir::Operation *lookup(mlir::StringRef name) { return symbols.lookup(name); }
   mlir::SymbolTable &table() { return symbols; }
+  /// By slot of a task; valid until the next call.
+  llvm::ArrayRef<SlotUse> slotUses(schedule::TaskOp task);
 
 private:
   mlir::SymbolTable symbols;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<SlotUse>> tasks;
 };
 
-/// How a pack, update or zeroing touches buffers, in order of first use.
+/// Plan::find for look-ups by the thousand.
+class BufferIndex {
+public:
+  explicit BufferIndex(const planner::Plan &plan);
+  /// The number of the buffer that holds something at a point, or -1.
+  int find(planner::Content content, int object, int use, int device,
+           planner::Point at, int64_t firstSample) const;
+
+private:
+  using Key = std::tuple<planner::Content, int, int, int, int64_t>;
+  static Key key(planner::Content content, int object, int use, int device,
+                 int64_t firstSample);
+  const planner::Plan &plan;
+  std::map<Key, std::vector<int>> buffers; ///< in the order of their lives
+};
+
+/// How a pack, run, update or zeroing touches buffers, in order of first use.
 struct BufferUse {
   schedule::BufferOp buffer;
   bool readFirst =
@@ -46,11 +72,14 @@ struct ProgramTransfer {
   schedule::Copy copy;
   planner::EventKind kind = planner::EventKind::LoadTensor;
   int object = -1, use = -1;
-  int phase = -1;      ///< of values
-  int64_t anchor = -1; ///< event of the work that it serves: the next one for
-                       ///< loads, the last one for stores
+  int phase = -1; ///< of values
+  /// Event of the work beside it, which for values is their pack's: the next
+  /// for what fills a buffer before that is used, else the last.
+  int64_t beside = -1;
   int64_t trips = 1;
 };
+/// Whether the work that a transfer is for comes after it.
+bool servesLater(planner::EventKind kind);
 
 /// The transfers of a program in issue order, nothing where one is of a kind
 /// that no plan has.

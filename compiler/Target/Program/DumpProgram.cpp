@@ -96,7 +96,8 @@ private:
         os << " in [" << input.low << ", " << input.high << ")";
       if (input.hasIgnored)
         os << " or " << input.ignored;
-      os << " used by " << input.usedBy << "\n";
+      os << " used by " << input.usedBy
+         << (input.source == HM_INPUT_KEYS ? " keys" : "") << "\n";
     }
     for (const HmOutput &output : list<HmOutput>(header.outputs)) {
       os << "output " << string(output.name) << " " << types[output.type];
@@ -154,6 +155,8 @@ private:
         os << " + " << command.b << "i";
       if (command.b && command.count > 1)
         os << "/" << command.count;
+      if (command.first)
+        os << " from " << command.first;
       break;
     case HM_OP_COPY:
       os << " " << traffics[command.traffic];

@@ -79,6 +79,7 @@ public:
       return failure();
     addScalars();
     addDevices();
+    addLinks();
     addHeader();
     EmittedProgram emitted;
     emitted.blob = sections.layOut();
@@ -157,6 +158,8 @@ private:
       entry.dims = addDims(type, !input.getPerStep());
       entry.sampleBytes = input.getSampleBytes();
       entry.offset = end;
+      entry.source = input->hasAttr(nn::kSampleKeysAttr) ? HM_INPUT_KEYS
+                                                         : HM_INPUT_DATA;
       if (input.getRange() && (*element == HM_I64 || *element == HM_I32)) {
         entry.checked = 1;
         entry.low = (*input.getRange())[0];
@@ -302,22 +305,21 @@ private:
     if (Copy copy = getCopy(op))
       return addCopy(copy, program);
     if (auto wait = dyn_cast<WaitOp>(op)) {
-      // Iterations below `from` need not wait. They do: for signals before the
-      // awaited loop, which all belong to earlier packs, and a copy of the
-      // loop's first iterations would cost more than that.
       uint32_t queue = queueIndex.lookup(wait.getQueue());
       HmCommand &command = addCommand(HM_OP_WAIT, -1, wait.getQueue());
       command.kernel = queue;
       command.a =
           wait.getValue() - (wait.getPreviousStep() ? periods[queue] : 0);
       command.b = wait.getSlope();
+      command.first = static_cast<uint32_t>(wait.getFrom());
+      command.count = static_cast<uint32_t>(wait.getEvery());
       return success();
     }
     if (isa<SignalOp>(op))
       return addSignal();
     if (auto run = dyn_cast<RunOp>(op))
       return addTask(op, run.getTaskAttr(), run.getAt(), run.getLabel(),
-                     run.getEvent());
+                     run.getEvent(), run.getSeconds());
     if (auto update = dyn_cast<UpdateOp>(op))
       return addUpdate(update);
     if (auto zero = dyn_cast<ZeroOp>(op))
@@ -329,10 +331,13 @@ private:
   }
 
   LogicalResult addCopy(const Copy &copy, HmProgram &program) {
-    FailureOr<HmRef> to = resolve(copy.op, copy.destination.getValue(), 0,
-                                  copy.bytes, Access::Write, copy.step);
-    FailureOr<HmRef> from = resolve(copy.op, copy.source.getValue(), 0,
-                                    copy.bytes, Access::Read, copy.step);
+    auto side = [&](FlatSymbolRefAttr place, int64_t device, Access access) {
+      bool host = device == Copy::kHost;
+      return resolve(copy.op, place.getValue(), host ? copy.offset : 0,
+                     copy.bytes, access, host ? copy.step : 0);
+    };
+    FailureOr<HmRef> to = side(copy.destination, copy.to, Access::Write);
+    FailureOr<HmRef> from = side(copy.source, copy.from, Access::Read);
     if (failed(to) || failed(from))
       return failure();
     addCommand(HM_OP_COPY, copy.event, copy.buffer(), {*to, *from}).traffic =
@@ -398,12 +403,15 @@ private:
           .traffic = HM_TRAFFIC_OUTPUT;
     }
     return addTask(update, update.getTaskAttr(), update.getAt(),
-                   update.getVariable(), update.getEvent());
+                   update.getVariable(), update.getEvent(),
+                   update.getSeconds());
   }
 
   LogicalResult addTask(Operation *op, FlatSymbolRefAttr name, ArrayAttr at,
-                        StringRef label, int64_t event) {
+                        StringRef label, int64_t event,
+                        std::optional<llvm::APFloat> seconds) {
     auto task = symbols.lookup<TaskOp>(name.getValue());
+    double left = seconds ? seconds->convertToDouble() : 0;
     for (Operation &body : task.getBlock()) {
       SmallVector<RefAttr> slots;
       if (auto fill = dyn_cast<FillOp>(body))
@@ -422,6 +430,10 @@ private:
         refs.push_back(*ref);
       }
       addBody(body, refs, label, event);
+      // The first launch stands for the task.
+      HmCommand &command = sections.commands.back();
+      if (command.op == HM_OP_LAUNCH)
+        command.seconds = std::exchange(left, 0);
     }
     return success();
   }
@@ -576,6 +588,29 @@ private:
            getPeakBytes(module, ProgramKind::step, device.getIndex()),
            getPeakBytes(module, ProgramKind::evaluate, device.getIndex()),
            info.libraryBytes});
+  }
+
+  void addLinks() {
+    llvm::StringMap<uint32_t> resources;
+    for (auto resource : module.getOps<ResourceOp>()) {
+      resources[resource.getSymName()] = sections.resources.size();
+      sections.resources.push_back(
+          {sections.addString(resource.getSymName()), 0,
+           resource.getBytesPerSecond().convertToDouble()});
+    }
+    for (auto link : module.getOps<LinkOp>()) {
+      HmLink entry;
+      std::memset(&entry, 0, sizeof(entry));
+      entry.from = static_cast<int32_t>(link.getFrom());
+      entry.to = static_cast<int32_t>(link.getTo());
+      entry.bytesPerSecond = link.getBytesPerSecond().convertToDouble();
+      entry.latencySeconds = link.getLatencySeconds().convertToDouble();
+      std::fill(std::begin(entry.shares), std::end(entry.shares), HM_NONE);
+      for (auto [position, share] :
+           llvm::enumerate(link.getShares().getAsRange<FlatSymbolRefAttr>()))
+        entry.shares[position] = resources.lookup(share.getValue());
+      sections.links.push_back(entry);
+    }
   }
 
   void addHeader() {

@@ -483,7 +483,7 @@ kernel 1 sgd function 0 family 6
 program step batch 4 traffic in 0 out 16 peer 0 input 32 output 0
   queue d0.in period 2
     loop 2 'F0'
-      wait d0.compute >= -1 + 1i
+      wait d0.compute >= -1 + 1i from 2
       copy input device0[0 + i%2*64, 16]w batch[0 + i*16, 16]r 'x.d' event 0 signal
     end
   queue d0.compute period 3
