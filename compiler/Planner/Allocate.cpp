@@ -30,10 +30,8 @@ public:
   explicit Timeline(const Plan &plan) {
     int at = 0;
     for (const Event &event : plan.events) {
-      begin.push_back(at);
-      at += event.kind == EventKind::Run
-                ? static_cast<int>(plan.phases[event.phase].steps.size())
-                : 1;
+      begin.push_back(at - event.firstStep);
+      at += event.kind == EventKind::Run ? event.endStep - event.firstStep : 1;
     }
     length = at;
   }
@@ -197,9 +195,24 @@ std::vector<int> orderOf(const std::vector<Item> &items, int number) {
 
 } // namespace
 
+static int deviceCount(const Plan &plan) {
+  int devices = 1;
+  for (const Buffer &buffer : plan.buffers)
+    devices = std::max(devices, buffer.device + 1);
+  return devices;
+}
+
 int64_t liveBytes(const Plan &plan, int device) {
   Timeline timeline(plan);
   return peakOf(timeline.items(plan, device), timeline.size());
+}
+
+std::vector<int64_t> liveBytes(const Plan &plan) {
+  Timeline timeline(plan);
+  std::vector<int64_t> bytes;
+  for (int device = 0; device < deviceCount(plan); ++device)
+    bytes.push_back(peakOf(timeline.items(plan, device), timeline.size()));
+  return bytes;
 }
 
 static int64_t allocateDevice(Plan &plan, const Timeline &timeline,
@@ -238,11 +251,8 @@ static int64_t allocateDevice(Plan &plan, const Timeline &timeline,
 
 void allocate(Plan &plan) {
   Timeline timeline(plan);
-  int devices = 1;
-  for (const Buffer &buffer : plan.buffers)
-    devices = std::max(devices, buffer.device + 1);
   plan.peakBytes.clear();
-  for (int device = 0; device < devices; ++device)
+  for (int device = 0; device < deviceCount(plan); ++device)
     plan.peakBytes.push_back(allocateDevice(plan, timeline, device));
   int64_t host = 0;
   for (Home &home : plan.homes) {

@@ -5,12 +5,27 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/Planner/BuildContext.h"
+#include "compiler/Planner/BuildTensors.h"
+#include "compiler/Planner/BuildValues.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <tuple>
 
 namespace harmony::planner {
+
+int BuildContext::nextOn(int device, int p) const {
+  const std::vector<int> &list = devicePhases[device];
+  auto it = std::upper_bound(list.begin(), list.end(), p);
+  return it == list.end() ? phaseCount() : *it;
+}
+
+int BuildContext::ordinalOn(int device, int p) const {
+  const std::vector<int> &list = devicePhases[device];
+  return static_cast<int>(std::upper_bound(list.begin(), list.end(), p) -
+                          list.begin());
+}
 
 namespace {
 
@@ -19,24 +34,19 @@ public:
   using BuildContext::BuildContext;
 
   Draft build() {
-    size_t size = 2 * (problem.tensors.size() + problem.values.size() +
-                       problem.layers.size());
-    events.reserve(3 * size);
-    ranges.reserve(2 * size);
-    draft.plan.buffers.reserve(2 * size);
-    draft.bufferTouches.reserve(4 * size);
     makePhases();
-    indexSteps();
+    numberMicrobatches();
     sections.resize(static_cast<size_t>(phaseCount()) + 1);
-    for (int p = 0; p < phaseCount(); ++p) {
-      runs.push_back(makeEvent(EventKind::Run, computeLane, -1, -1, p));
-      events.back().endStep = lastStep(p) + 1;
-    }
+    TensorBuilder tensors(*this);
+    ValueBuilder values(*this);
+    tensors.plan();
+    values.link();
+    makeRuns();
     for (int p = 0; p < phaseCount(); ++p)
       addSteps(p);
     addScalars();
-    buildTensors(*this);
-    buildValues(*this);
+    tensors.emit();
+    values.emit();
     return finish();
   }
 
@@ -44,144 +54,252 @@ private:
   //===--- phases ---===//
 
   void makePhases() {
-    forwardPhase.resize(problem.layers.size());
-    backwardPhase.assign(problem.layers.size(), -1);
+    forwardPhases.resize(problem.layers.size());
+    backwardPhases.resize(problem.layers.size());
+    std::map<std::tuple<int64_t, int64_t, int64_t>, std::pair<int, int>> chains;
     for (const PhaseChoice &choice : choices.phases) {
-      Phase phase{choice.device,
-                  choice.kind,
-                  choice.firstLayer,
-                  choice.lastLayer,
-                  choice.microbatch,
-                  choice.firstSample,
-                  choice.trips,
-                  0,
-                  choice.group,
-                  choice.keep,
-                  {}};
+      int p = phaseCount();
+      draft.plan.phases.push_back({choice.device,
+                                   choice.kind,
+                                   choice.firstLayer,
+                                   choice.lastLayer,
+                                   choice.microbatch,
+                                   choice.firstSample,
+                                   choice.trips,
+                                   0,
+                                   choice.group,
+                                   choice.keep,
+                                   {}});
+      PhaseInfo &info = phases.emplace_back();
+      auto [chain, isNew] =
+          chains.insert({{choice.firstSample, choice.microbatch, choice.trips},
+                         {chainCount, 0}});
+      chainCount += isNew;
+      info.chain = chain->second.first;
+      info.position = chain->second.second++;
+      info.root = p;
+      placeOnDevice(p);
+      Phase &phase = draft.plan.phases.back();
       if (phase.kind != PhaseKind::Backward)
-        for (int l = phase.firstLayer; l <= phase.lastLayer; ++l) {
-          forwardPhase[l] = phaseCount();
-          phase.steps.push_back({l, StepKind::Forward});
-        }
+        addForwardSteps(p);
       else if (!phase.keep)
-        addRecomputeSteps(phase);
+        addRecomputeSteps(p);
+      info.firstBackward = static_cast<int>(phase.steps.size());
       if (phase.kind != PhaseKind::Forward)
-        addBackwardSteps(phase);
-      draft.plan.phases.push_back(std::move(phase));
+        addBackwardSteps(p);
+    }
+    for (PhaseInfo &info : phases)
+      if (info.next < 0)
+        info.next = phaseCount();
+    foreignUpdates.resize(devicePhases.size());
+  }
+
+  void placeOnDevice(int p) {
+    size_t device = phase(p).device;
+    if (device >= devicePhases.size())
+      devicePhases.resize(device + 1);
+    PhaseInfo &info = phases[p];
+    info.ordinal = static_cast<int>(devicePhases[device].size());
+    info.next = -1;
+    if (info.ordinal > 0) {
+      info.previous = devicePhases[device].back();
+      phases[info.previous].next = p;
+      info.follows = info.previous;
+    }
+    devicePhases[device].push_back(p);
+  }
+
+  void addForwardSteps(int p) {
+    Phase &phase = draft.plan.phases[p];
+    for (int l = phase.firstLayer; l <= phase.lastLayer; ++l) {
+      forwardPhases[l].push_back(p);
+      phase.steps.push_back({l, StepKind::Forward});
     }
   }
 
-  void addBackwardSteps(Phase &phase) {
+  void addBackwardSteps(int p) {
+    Phase &phase = draft.plan.phases[p];
     for (int l = phase.lastLayer; l >= phase.firstLayer; --l) {
-      backwardPhase[l] = phaseCount();
+      backwardPhases[l].push_back(p);
       phase.steps.push_back({l, StepKind::Backward});
     }
   }
 
-  void indexSteps() {
-    for (std::vector<int> &index : stepIndex)
-      index.assign(problem.layers.size(), -1);
-    for (const Phase &phase : draft.plan.phases)
-      for (size_t s = 0; s < phase.steps.size(); ++s)
-        stepIndex[static_cast<int>(phase.steps[s].kind)][phase.steps[s].layer] =
-            static_cast<int>(s);
-  }
-
   /// The layers whose saved block or outputs something in the pack's backward
   /// needs.
-  void addRecomputeSteps(Phase &phase) {
-    std::vector<char> needed(problem.layers.size(), 0);
+  void addRecomputeSteps(int p) {
+    Phase &phase = draft.plan.phases[p];
+    size_t layers = static_cast<size_t>(phase.lastLayer - phase.firstLayer) + 1;
+    std::vector<char> needed(layers, 0);
     for (int l = phase.lastLayer; l >= phase.firstLayer; --l) {
-      needed[l] = problem.cost(l, phase.microbatch).savedBytes > 0;
+      char &need = needed[l - phase.firstLayer];
+      need = problem.cost(l, phase.microbatch).savedBytes > 0;
       for (int v : problem.layers[l].outputs)
         for (int consumer : problem.values[v].consumers)
           if (consumer <= phase.lastLayer)
-            needed[l] |=
-                needed[consumer] || inputUse(consumer, v).backwardReads;
+            need |= needed[consumer - phase.firstLayer] ||
+                    inputUse(consumer, v).backwardReads;
     }
+    std::vector<int> &recompute = phases[p].recompute;
+    recompute.assign(layers, -1);
     for (int l = phase.firstLayer; l <= phase.lastLayer; ++l)
-      if (needed[l])
+      if (needed[l - phase.firstLayer]) {
+        recompute[l - phase.firstLayer] = static_cast<int>(phase.steps.size());
         phase.steps.push_back({l, StepKind::Recompute});
+      }
+  }
+
+  /// In each direction, by samples.
+  void numberMicrobatches() {
+    for (bool backward : {false, true})
+      for (int l = 0; l < problem.layerCount(); ++l) {
+        std::vector<int> list = backward ? backwardPhases[l] : forwardPhases[l];
+        std::sort(list.begin(), list.end(), [&](int a, int b) {
+          return phase(a).firstSample < phase(b).firstSample;
+        });
+        int64_t number = 0;
+        for (int p : list) {
+          Phase &of = draft.plan.phases[p];
+          if (of.firstLayer == l &&
+              backward == (of.kind == PhaseKind::Backward))
+            of.firstMicrobatch = number;
+          number += of.trips;
+        }
+      }
+  }
+
+  void makeRuns() {
+    for (int p = 0; p < phaseCount(); ++p) {
+      PhaseInfo &info = phases[p];
+      info.runs[0] =
+          makeRun(p, 0, info.split > 0 ? info.split : lastStep(p) + 1);
+      info.runs[1] = info.split > 0 ? makeRun(p, info.split, lastStep(p) + 1)
+                                    : info.runs[0];
+    }
+  }
+
+  int makeRun(int p, int first, int end) {
+    int event =
+        makeEvent(EventKind::Run, phase(p).device, computeLane, -1, -1, p);
+    events[event].firstStep = first;
+    events[event].endStep = end;
+    return event;
   }
 
   //===--- what one microbatch of a Run needs ---===//
 
   /// Saved blocks and workspaces.
   void addSteps(int p) {
-    const Phase &phase = draft.plan.phases[p];
+    const Phase &of = phase(p);
     for (int s = 0; s <= lastStep(p); ++s) {
-      Step step = phase.steps[s];
-      const Cost &cost = problem.cost(step.layer, phase.microbatch);
+      Step step = of.steps[s];
+      const Cost &cost = problem.cost(step.layer, of.microbatch);
       bool backward = step.kind == StepKind::Backward;
       int64_t workspace =
           backward ? cost.backwardWorkspace : cost.forwardWorkspace;
       if (workspace > 0)
-        touch(runs[p],
-              makeBuffer(Content::Workspace, step.layer, -1, workspace, 1,
-                         steps(p, s, s)),
-              true);
+        touchSteps(p,
+                   makeBuffer(Content::Workspace, of.device, step.layer, -1,
+                              workspace),
+                   true, s, s);
       if (backward || cost.savedBytes == 0)
         continue;
-      int until = phase.kind == PhaseKind::Forward
-                      ? -1
-                      : findStep(step.layer, StepKind::Backward);
-      if (phase.keep) {
-        int buffer = makeBuffer(Content::Saved, step.layer, -1, cost.savedBytes,
-                                trips(), wholeRuns(p, keepingPhase(phase)));
-        touch(runs[p], buffer, true);
-        touch(runs[keepingPhase(phase)], buffer, false);
-      } else {
-        touch(runs[p],
-              makeBuffer(Content::Saved, step.layer, -1, cost.savedBytes, 1,
-                         steps(p, s, until < 0 ? s : until)),
-              true);
+      int buffer =
+          makeBuffer(Content::Saved, of.device, step.layer, -1, cost.savedBytes,
+                     of.keep ? of.trips : 1, of.firstSample);
+      if (of.keep) {
+        touchRuns(p, true, true, buffer, true);
+        touchRuns(keepingPhase(p), true, true, buffer, false);
+        continue;
       }
+      int until = findStep(p, step.layer, StepKind::Backward);
+      touchSteps(p, buffer, true, s, until < 0 ? s : until);
     }
   }
 
-  /// The B phase of the pack of an F phase.
-  int keepingPhase(const Phase &forward) const {
-    return backwardPhase[forward.firstLayer];
+  /// The B phase of what an F phase keeps.
+  int keepingPhase(int forward) const {
+    const Phase &from = phase(forward);
+    for (int p : backwardPhases[from.firstLayer]) {
+      const Phase &to = phase(p);
+      if (phases[p].chain == phases[forward].chain && to.keep &&
+          to.device == from.device && to.firstLayer == from.firstLayer &&
+          to.lastLayer == from.lastLayer)
+        return p;
+    }
+    throw Error("phase " + std::to_string(forward) + " keeps layers " +
+                std::to_string(from.firstLayer) + " to " +
+                std::to_string(from.lastLayer) +
+                ", but no backward phase on device " +
+                std::to_string(from.device) + " has the same");
   }
 
   //===--- scalars ---===//
 
   void addScalars() {
-    std::set<int> forward, both; // phases of the loss layers
-    for (int l = 0; l < problem.layerCount(); ++l)
-      if (problem.layers[l].isLoss) {
-        forward.insert(forwardPhase[l]);
-        both.insert(forwardPhase[l]);
-        if (backwardPhase[l] >= 0)
-          both.insert(backwardPhase[l]);
-      }
-    int lastLoss = forward.empty() ? 0 : *forward.rbegin();
-
     int prologue = -1;
     for (int s = 0; s < static_cast<int>(problem.scalars.size()); ++s) {
-      const Scalar &scalar = problem.scalars[s];
-      bool seed = scalar.role == ScalarRole::Seed;
+      if (problem.scalars[s].role == ScalarRole::Seed) {
+        if (prologue < 0) {
+          prologue = makeHostEvent(EventKind::Prologue, -1);
+          prefix.insert(prefix.begin(), prologue);
+          touchStepScalars(prologue, true);
+        }
+        addSeed(s, prologue);
+      } else if (problem.scalars[s].role == ScalarRole::Accumulator) {
+        addAccumulator(s);
+      }
+    }
+    if (problem.epilogue) {
+      epilogue = makeHostEvent(EventKind::Epilogue, -1);
+      touchStepScalars(epilogue, true);
+    }
+  }
+
+  /// On every device that runs a loss layer.
+  void addSeed(int s, int prologue) {
+    int64_t bytes = problem.scalars[s].bytes;
+    int place = home(HomeKind::Scalar, s, -1, bytes);
+    touchHome(prologue, place, true);
+    std::map<int, std::set<int>> users; // phases by device
+    for (int l = 0; l < problem.layerCount(); ++l)
+      if (problem.layers[l].isLoss)
+        for (const auto *list : {&forwardPhases[l], &backwardPhases[l]})
+          for (int p : *list)
+            users[phase(p).device].insert(p);
+    for (const auto &[device, list] : users) {
+      int buffer = makePersistent(Content::Scalar, device, s, -1, bytes);
+      prefix.push_back(makeTransfer(EventKind::LoadScalar, inValues, s, -1, -1,
+                                    bytes, buffer, place));
+      for (int p : list)
+        touchRuns(p, true, true, buffer, false);
+    }
+  }
+
+  /// One for each group, where its loss layer is.
+  void addAccumulator(int s) {
+    const Scalar &scalar = problem.scalars[s];
+    std::map<int, std::vector<int>> byGroup;
+    for (int p : forwardPhases[scalar.layer])
+      byGroup[phase(p).group].push_back(p);
+    for (const auto &[group, list] : byGroup) {
+      int device = phase(list.front()).device;
       int buffer =
-          makeBuffer(Content::Scalar, s, -1, scalar.bytes, 1, always());
-      int place = home(HomeKind::Scalar, s, -1, scalar.bytes, 1);
-      if (seed && prologue < 0) {
-        prologue = makeEvent(EventKind::Prologue, hostLane, -1, -1, -1);
-        prefix.insert(prefix.begin(), prologue);
+          makePersistent(Content::Scalar, device, s, group, scalar.bytes);
+      int zero =
+          makeEvent(EventKind::ZeroScalar, device, computeLane, s, group, -1);
+      touch(zero, buffer, true);
+      prefix.push_back(zero);
+      for (int p : list) {
+        if (phase(p).device != device)
+          throw Error("scalar '" + scalar.name + "' is added to on devices " +
+                      std::to_string(device) + " and " +
+                      std::to_string(phase(p).device) + " of one group");
+        touchRuns(p, true, true, buffer, true);
       }
-      if (seed) {
-        draft.homeTouches.push_back({prologue, place, true});
-        prefix.push_back(makeTransfer(EventKind::LoadScalar, inValues, s, -1,
-                                      -1, scalar.bytes, buffer, place));
-      } else {
-        int zero = makeEvent(EventKind::ZeroScalar, computeLane, s, -1, -1);
-        touch(zero, buffer, true);
-        prefix.push_back(zero);
-        sections[lastLoss].storesNow.push_back(
-            makeTransfer(EventKind::StoreScalar, outValues, s, -1, -1,
-                         scalar.bytes, buffer, place));
-      }
-      for (int p : seed ? both : forward)
-        touch(runs[p], buffer, !seed);
+      sections[list.back()].storesNow.push_back(makeTransfer(
+          EventKind::StoreScalar, outValues, s, group, -1, scalar.bytes, buffer,
+          home(HomeKind::Scalar, s, group, scalar.bytes)));
     }
   }
 
@@ -193,73 +311,134 @@ private:
 
   Draft finish() {
     std::vector<int> order = prefix;
-    int count = phaseCount();
     bool overlap = choices.overlap;
-    if (overlap)
-      append(order, sections[0].loads);
-    for (int p = 0; p <= count; ++p) {
+    for (const std::vector<int> &list : devicePhases)
+      if (overlap && !list.empty())
+        append(order, sections[list.front()].loads);
+    for (int p = 0; p < phaseCount(); ++p) {
       const Section &section = sections[p];
+      const PhaseInfo &info = phases[p];
       if (!overlap)
         append(order, section.loads);
-      else if (p < count)
-        append(order, sections[p + 1].loads);
+      else if (info.next < phaseCount())
+        append(order, sections[info.next].loads);
       append(order, section.lateLoads);
       append(order, section.zeros);
       append(order, section.before);
-      if (p < count)
-        order.push_back(runs[p]);
+      order.push_back(info.runs[0]);
+      append(order, section.between);
+      if (info.runs[1] != info.runs[0])
+        order.push_back(info.runs[1]);
       append(order, section.after);
+      append(order, section.contributions);
       append(order, section.updates);
       append(order, section.storesNow);
       if (!overlap)
         append(order, section.stores);
-      else if (p > 0)
-        append(order, sections[p - 1].stores);
+      else if (info.previous >= 0)
+        append(order, sections[info.previous].stores);
+      append(order, section.hostContributions);
+      append(order, section.hostUpdates);
     }
-    if (overlap)
-      append(order, sections[count].stores);
+    appendLast(order);
     return renumber(order);
+  }
+
+  /// What follows all phases.
+  void appendLast(std::vector<int> &order) {
+    const Section &last = sections[phaseCount()];
+    std::vector<int> delayed;
+    for (int p = 0; p < phaseCount(); ++p)
+      if (choices.overlap && phases[p].next == phaseCount())
+        append(delayed, sections[p].stores);
+    if (epilogue >= 0) {
+      append(order, delayed);
+      append(order, last.hostContributions);
+      order.push_back(epilogue);
+      delayed.clear();
+    }
+    append(order, last.updates);
+    append(order, last.storesNow);
+    append(order, delayed);
+    append(order, last.stores);
+    append(order, last.hostUpdates);
+  }
+
+  /// Only the queues that the plan may use: peer queues where it copies.
+  void numberQueues() {
+    std::vector<char> used(devicePhases.size() * laneCount, 0);
+    for (const Event &event : events)
+      if (event.queue != hostQueue) {
+        if (static_cast<size_t>(event.queue) >= used.size())
+          used.resize((event.queue / laneCount + 1) * laneCount, 0);
+        used[event.queue] = 1;
+      }
+    static constexpr Queue lanes[laneCount] = {
+        {QueueKind::Compute, 0, 0}, {QueueKind::In, 0, 0},
+        {QueueKind::In, 0, 1},      {QueueKind::Out, 0, 0},
+        {QueueKind::Out, 0, 1},     {QueueKind::Peer, 0, 0},
+        {QueueKind::Peer, 0, 1}};
+    std::vector<int> index(used.size(), -1);
+    std::vector<Queue> &queues = draft.plan.queues;
+    for (size_t q = 0; q < used.size(); ++q) {
+      Queue queue = lanes[q % laneCount];
+      queue.device = static_cast<int>(q / laneCount);
+      if (queue.kind == QueueKind::Peer && !used[q])
+        continue;
+      index[q] = static_cast<int>(queues.size());
+      queues.push_back(queue);
+    }
+    for (Event &event : events)
+      event.queue = event.queue == hostQueue ? static_cast<int>(queues.size())
+                                             : index[event.queue];
+    queues.push_back({QueueKind::Host, hostEndpoint, 0});
   }
 
   Draft renumber(const std::vector<int> &order) {
     Plan &plan = draft.plan;
     plan.problem = problem.name;
     plan.batch = problem.batch;
-    plan.update = choices.update;
+    plan.groups = choices.groups;
+    plan.update = deferred ? UpdateOrder::Deferred : UpdateOrder::JustInTime;
+    numberQueues();
     plan.events.reserve(order.size());
-    plan.queues = {
-        {QueueKind::Compute, 0, 0}, {QueueKind::In, 0, 0},
-        {QueueKind::In, 0, 1},      {QueueKind::Out, 0, 0},
-        {QueueKind::Out, 0, 1},     {QueueKind::Host, hostEndpoint, 0}};
-    std::vector<int> index(events.size());
+    std::vector<int> index(events.size(), -1);
     for (size_t i = 0; i < order.size(); ++i) {
       index[order[i]] = static_cast<int>(i);
       plan.events.push_back(std::move(events[order[i]]));
     }
-    const Event &tail = plan.events.back();
-    int tailSteps = tail.kind == EventKind::Run ? lastStep(tail.phase) : 0;
-    for (size_t b = 0; b < ranges.size(); ++b) {
-      Buffer &buffer = plan.buffers[b];
-      const Range &range = ranges[b];
-      if (buffer.persistent) {
-        buffer.last = {static_cast<int>(plan.events.size()) - 1, tailSteps};
-        continue;
-      }
-      buffer.first = {index[range.first], range.firstStep};
-      buffer.last = {index[range.last], range.lastStep};
-    }
-    for (auto *touches : {&draft.bufferTouches, &draft.homeTouches})
+    for (auto *touches :
+         {&draft.bufferTouches, &draft.homeTouches, &draft.scalarTouches})
       for (Touch &touch : *touches)
         touch.event = index[touch.event];
+    setLiveRanges(index);
     plan.traffic = trafficOf(plan, problem);
     return std::move(draft);
+  }
+
+  void setLiveRanges(const std::vector<int> &index) {
+    Plan &plan = draft.plan;
+    const Event &tail = plan.events.back();
+    Point end{static_cast<int>(plan.events.size()) - 1,
+              tail.kind == EventKind::Run ? tail.endStep - 1 : 0};
+    for (Buffer &buffer : plan.buffers) {
+      buffer.first = buffer.persistent ? Point{0, 0} : end;
+      buffer.last = buffer.persistent ? end : Point{0, 0};
+    }
+    for (const Cover &cover : covers) {
+      Buffer &buffer = plan.buffers[cover.buffer];
+      int event = index[cover.event];
+      buffer.first = std::min(buffer.first, {event, cover.firstStep});
+      buffer.last = std::max(buffer.last, {event, cover.lastStep});
+    }
   }
 };
 
 } // namespace
 
-Draft build(const Problem &problem, const Machine &, const Choices &choices) {
-  return Builder(problem, choices).build();
+Draft build(const Problem &problem, const Machine &machine,
+            const Choices &choices) {
+  return Builder(problem, machine, choices).build();
 }
 
 } // namespace harmony::planner

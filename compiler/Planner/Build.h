@@ -85,6 +85,9 @@ struct Touch {
 struct Draft {
   Plan plan;
   std::vector<Touch> bufferTouches, homeTouches;
+  /// The scalars that prologue and epilogue give to the updates: no place of
+  /// the host store, but ordered as one. `index` is 0.
+  std::vector<Touch> scalarTouches;
 };
 
 /// Events, buffers and homes without offsets, waits and time. Linear in their
@@ -96,6 +99,8 @@ Draft build(const Problem &problem, const Machine &machine,
 
 /// The most bytes that are live at once on a device, alignment included.
 int64_t liveBytes(const Plan &plan, int device);
+/// Of every device.
+std::vector<int64_t> liveBytes(const Plan &plan);
 
 /// Static packing of live ranges: what is resident first, then the rest by
 /// several first-fit orders, of which the lowest peak is kept. Sets offsets,

@@ -6,9 +6,16 @@
 //===----------------------------------------------------------------------===//
 //
 // A plan under construction: events in order of creation, sorted into the
-// sections of their phases, and buffers whose live ranges name events.
-// Build.cpp makes the phases and, at the end, the order; BuildTensors.cpp and
-// BuildValues.cpp add what the phases need.
+// sections of their phases, and buffers which are live from their first use to
+// their last in the order that the sections give.
+//
+// build() goes through four stages:
+//   phases   steps, and what each phase follows (Build.cpp)
+//   tensors  who uses, owns and updates them (BuildTensors.cpp)
+//   values   how each gets from phase to phase, and which of the buffers in
+//            between may be rings (LinkValues.cpp)
+//   events   of all of these (BuildUpdates.cpp, BuildValues.cpp), and at the
+//            end their order
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,49 +24,111 @@
 
 #include "compiler/Planner/Build.h"
 
+#include <algorithm>
+
 namespace harmony::planner {
 
-/// The queues of one device, by their index in Plan::queues.
-enum Lane { computeLane, inTensors, inValues, outTensors, outValues, hostLane };
+/// The queues of a device.
+enum Lane {
+  computeLane,
+  inTensors,
+  inValues,
+  outTensors,
+  outValues,
+  peerTensors,
+  peerValues,
+  laneCount
+};
 
 /// Events of one phase, by the part of the order they belong to. The last
 /// section holds what follows all phases.
 struct Section {
-  std::vector<int> loads, lateLoads, zeros, before, after, updates, storesNow,
-      stores;
+  std::vector<int> loads, lateLoads, zeros, before;
+  std::vector<int> between; ///< the two Runs of a phase
+  std::vector<int> after, contributions, updates, storesNow, stores;
+  /// On the host, behind the stores that are issued with this phase.
+  std::vector<int> hostContributions, hostUpdates;
 };
 
-/// A live range by events rather than by their place in the order.
-struct Range {
-  int first, firstStep, last, lastStep;
+/// What build() knows of a phase beside the plan.
+struct PhaseInfo {
+  int runs[2] = {-1, -1}; ///< equal where there is but one Run
+  int split = 0;          ///< the first step of the second Run
+  /// The phases before and behind on the device; -1 and the number of phases
+  /// where there is none. `ordinal`: how many are before.
+  int previous = -1, next = 0, ordinal = 0;
+  /// Phases with the same samples and microbatches are a chain.
+  int chain = 0, position = 0;
+  int firstBackward = 0;      ///< step
+  std::vector<int> recompute; ///< step by layer - firstLayer, -1: none
+  /// The latest phase that must be over before this one begins, beyond what
+  /// values give microbatch by microbatch; -1: none.
+  int follows = -1;
+  /// The earliest phase that can be held up by this one through rings.
+  int root = 0;
 };
 
 class BuildContext {
 public:
-  BuildContext(const Problem &problem, const Choices &choices)
-      : problem(problem), choices(choices) {}
+  BuildContext(const Problem &problem, const Machine &machine,
+               const Choices &choices)
+      : problem(problem), machine(machine), choices(choices),
+        deferred(choices.update == UpdateOrder::Deferred || problem.epilogue) {}
 
   const Problem &problem;
+  const Machine &machine;
   const Choices &choices;
+  const bool deferred; ///< updates
   Draft draft;
-  std::vector<Section> sections;  ///< by phase, and one more
-  std::vector<int> runs;          ///< event of each phase
-  std::vector<int> forwardPhase;  ///< of each layer
-  std::vector<int> backwardPhase; ///< of each layer, -1: none
-  std::vector<int> stepIndex[3];  ///< by StepKind and layer, -1: none
-  std::vector<Event> events;      ///< in order of creation
-  std::vector<Range> ranges;      ///< of draft.plan.buffers
-  std::vector<int> prefix;        ///< events before all phases
+  std::vector<Section> sections; ///< by phase, and one more
+  std::vector<PhaseInfo> phases;
+  std::vector<std::vector<int>> devicePhases;                  ///< ascending
+  std::vector<std::vector<int>> forwardPhases, backwardPhases; ///< by layer
+  int chainCount = 0;
+  std::vector<Event> events; ///< in order of creation; see queueOf
+  std::vector<int> prefix;   ///< events before all phases
+  int epilogue = -1;         ///< event
+  /// By device: sections of other devices' phases in which it updates.
+  std::vector<std::vector<int>> foreignUpdates;
 
-  /// Range::first of a buffer that is live throughout.
-  static constexpr int alwaysLive = -1;
+  //===--- phases ---===//
 
-  int phaseCount() const { return static_cast<int>(draft.plan.phases.size()); }
-  int64_t trips() const { return problem.batch / choices.phases[0].microbatch; }
+  int phaseCount() const { return static_cast<int>(phases.size()); }
+  const Phase &phase(int p) const { return draft.plan.phases[p]; }
+  int lastStep(int p) const {
+    return static_cast<int>(phase(p).steps.size()) - 1;
+  }
 
-  /// The step of a layer in its forward or backward phase, or -1.
-  int findStep(int layer, StepKind kind) const {
-    return stepIndex[static_cast<int>(kind)][layer];
+  /// The step of a layer in a phase, or -1.
+  int findStep(int p, int layer, StepKind kind) const {
+    const Phase &of = phase(p);
+    const PhaseInfo &info = phases[p];
+    if (layer < of.firstLayer || layer > of.lastLayer)
+      return -1;
+    switch (kind) {
+    case StepKind::Forward:
+      return of.kind == PhaseKind::Backward ? -1 : layer - of.firstLayer;
+    case StepKind::Recompute:
+      return info.recompute.empty() ? -1
+                                    : info.recompute[layer - of.firstLayer];
+    case StepKind::Backward:
+      return of.kind == PhaseKind::Forward
+                 ? -1
+                 : info.firstBackward + of.lastLayer - layer;
+    }
+    return -1;
+  }
+
+  /// The phase behind which `p`'s delayed stores are issued.
+  int storePoint(int p) const { return choices.overlap ? phases[p].next : p; }
+  /// The first phase on a device behind `p`, or the number of phases.
+  int nextOn(int device, int p) const;
+  /// How many phases of a device are not behind `p`.
+  int ordinalOn(int device, int p) const;
+  /// `phase` begins when `before` is over.
+  void couple(int before, int phase) {
+    if (phase < phaseCount())
+      phases[phase].follows = std::max(phases[phase].follows, before);
   }
 
   const ValueUse &inputUse(int layer, int value) const {
@@ -69,81 +138,132 @@ public:
     throw Error("layer '" + problem.layers[layer].name +
                 "' does not read the value it consumes");
   }
+  bool canCopy(int from, int to) const {
+    return choices.peers && from != to && machine.hasLink(from, to);
+  }
 
-  int makeEvent(EventKind kind, Lane lane, int object, int use, int phase) {
+  //===--- events ---===//
+
+  static constexpr int hostQueue = -1;
+  static int queueOf(int device, Lane lane) {
+    return device * laneCount + lane;
+  }
+
+  int makeEvent(EventKind kind, int device, Lane lane, int object, int use,
+                int phase) {
     Event event;
     event.kind = kind;
-    event.queue = lane;
+    event.queue = queueOf(device, lane);
+    event.device = device;
     event.object = object;
     event.use = use;
     event.phase = phase;
-    event.trips = phase >= 0 ? trips() : 1;
+    event.trips = phase >= 0 ? draft.plan.phases[phase].trips : 1;
     events.push_back(std::move(event));
     return static_cast<int>(events.size()) - 1;
   }
+  int makeHostEvent(EventKind kind, int object) {
+    int event = makeEvent(kind, 0, computeLane, object, -1, -1);
+    events[event].queue = hostQueue;
+    return event;
+  }
 
+  /// Between a buffer and a home (-1: the batch memory).
   int makeTransfer(EventKind kind, Lane lane, int object, int use, int phase,
                    int64_t bytes, int buffer, int home) {
-    int event = makeEvent(kind, lane, object, use, phase);
+    int event = makeEvent(kind, draft.plan.buffers[buffer].device, lane, object,
+                          use, phase);
     events[event].bytes = bytes;
     bool in = lane == inTensors || lane == inValues;
     touch(event, buffer, in);
     if (home >= 0)
-      draft.homeTouches.push_back({event, home, !in});
+      touchHome(event, home, !in);
     return event;
   }
 
-  void touch(int event, int buffer, bool writes) {
-    draft.bufferTouches.push_back({event, buffer, writes});
+  /// From a device to another.
+  int makeCopy(EventKind kind, Lane lane, int object, int use, int phase,
+               int64_t bytes, int from, int to) {
+    int source = draft.plan.buffers[from].device;
+    int event = makeEvent(kind, source, lane, object, use, phase);
+    events[event].source = source;
+    events[event].device = draft.plan.buffers[to].device;
+    events[event].bytes = bytes;
+    touch(event, from, false);
+    touch(event, to, true);
+    return event;
   }
 
-  int makeBuffer(Content content, int object, int use, int64_t slotBytes,
-                 int64_t slots, Range range) {
+  //===--- buffers ---===//
+
+  int makeBuffer(Content content, int device, int object, int use,
+                 int64_t slotBytes, int64_t slots = 1,
+                 int64_t firstSample = 0) {
     Buffer buffer;
     buffer.content = content;
+    buffer.device = device;
     buffer.object = object;
     buffer.use = use;
+    buffer.firstSample = firstSample;
     buffer.slotBytes = slotBytes;
     buffer.slots = slots;
     buffer.stride = slots > 1 ? (slotBytes + bufferAlignment - 1) /
                                     bufferAlignment * bufferAlignment
                               : slotBytes;
-    buffer.persistent = range.first == alwaysLive;
     draft.plan.buffers.push_back(buffer);
-    ranges.push_back(range);
-    return static_cast<int>(ranges.size()) - 1;
+    return static_cast<int>(draft.plan.buffers.size()) - 1;
+  }
+  /// Live throughout and across executions.
+  int makePersistent(Content content, int device, int object, int use,
+                     int64_t bytes) {
+    int buffer = makeBuffer(content, device, object, use, bytes);
+    draft.plan.buffers[buffer].persistent = true;
+    return buffer;
   }
 
-  int lastStep(int phase) const {
-    return static_cast<int>(draft.plan.phases[phase].steps.size()) - 1;
+  void touch(int event, int buffer, bool writes) {
+    draft.bufferTouches.push_back({event, buffer, writes});
+    cover(buffer, event, 0, 0);
   }
-  /// Live throughout the Runs of first..last: what outlasts one iteration.
-  Range wholeRuns(int first, int last) const {
-    return {runs[first], 0, runs[last], lastStep(last)};
+  bool isSplit(int p) const { return phases[p].runs[0] != phases[p].runs[1]; }
+  /// Steps of a phase touch a buffer that one microbatch does not outlive.
+  void touchSteps(int p, int buffer, bool writes, int first, int last) {
+    const PhaseInfo &info = phases[p];
+    if (first < info.split)
+      touchStepsOf(info.runs[0], buffer, writes, first,
+                   std::min(last, info.split - 1));
+    if (last >= info.split)
+      touchStepsOf(info.runs[1], buffer, writes, std::max(first, info.split),
+                   last);
   }
-  Range steps(int phase, int first, int last) const {
-    return {runs[phase], first, runs[phase], last};
+  /// Runs touch a buffer that stays over the microbatches of the phase.
+  void touchRuns(int p, bool first, bool second, int buffer, bool writes) {
+    if (first && (isSplit(p) || !second))
+      draft.bufferTouches.push_back({phases[p].runs[0], buffer, writes});
+    if (second)
+      draft.bufferTouches.push_back({phases[p].runs[1], buffer, writes});
+    cover(buffer, phases[p].runs[0], 0, 0);
+    cover(buffer, phases[p].runs[1], lastStep(p), lastStep(p));
   }
-  Range always() const { return {alwaysLive, 0, alwaysLive, 0}; }
-  void beginAt(int buffer, int event) {
-    ranges[buffer].first = event;
-    ranges[buffer].firstStep = 0;
+  /// The buffer is live at these steps, whoever touches it.
+  void cover(int buffer, int event, int firstStep, int lastStep) {
+    covers.push_back({buffer, event, firstStep, lastStep});
   }
-  void endAt(int buffer, int event) {
-    ranges[buffer].last = event;
-    ranges[buffer].lastStep = 0;
-  }
+  struct Cover {
+    int buffer, event, firstStep, lastStep;
+  };
+  std::vector<Cover> covers;
 
-  int home(HomeKind kind, int object, int use, int64_t slotBytes,
-           int64_t slots) {
+  //===--- homes ---===//
+
+  int home(HomeKind kind, int object, int use, int64_t bytes) {
     int &index = homeIndex(kind, object, use);
     if (index < 0) {
       index = static_cast<int>(draft.plan.homes.size());
-      draft.plan.homes.push_back({kind, object, use, 0, slotBytes * slots});
+      draft.plan.homes.push_back({kind, object, use, 0, bytes});
     }
     return index;
   }
-  std::vector<std::vector<int>> homeTables[6];
   int &homeIndex(HomeKind kind, int object, int use) {
     auto &table = homeTables[static_cast<int>(kind)];
     if (static_cast<int>(table.size()) <= object)
@@ -154,17 +274,30 @@ public:
     return row[use + 1];
   }
   int tensorHome(int t) {
-    return home(HomeKind::Tensor, t, -1, problem.tensors[t].bytes, 1);
+    return home(HomeKind::Tensor, t, -1, problem.tensors[t].bytes);
   }
   int stateHome(int t) {
-    return home(HomeKind::State, t, -1, problem.tensors[t].stateBytes, 1);
+    return home(HomeKind::State, t, -1, problem.tensors[t].stateBytes);
+  }
+  int gradientHome(int t, int part) {
+    return home(HomeKind::Gradient, t, part, problem.tensors[t].gradientBytes);
+  }
+  void touchHome(int event, int home, bool writes) {
+    draft.homeTouches.push_back({event, home, writes});
+  }
+  void touchStepScalars(int event, bool writes) {
+    if (problem.epilogue)
+      draft.scalarTouches.push_back({event, 0, writes});
+  }
+
+private:
+  std::vector<std::vector<int>> homeTables[6];
+
+  void touchStepsOf(int run, int buffer, bool writes, int first, int last) {
+    draft.bufferTouches.push_back({run, buffer, writes});
+    cover(buffer, run, first, last);
   }
 };
-
-/// Loads and stores of tensors, gradients, and updates.
-void buildTensors(BuildContext &context);
-/// Values, recomputed values and value gradients.
-void buildValues(BuildContext &context);
 
 } // namespace harmony::planner
 

@@ -5,211 +5,166 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/Planner/BuildContext.h"
-
-#include <algorithm>
+#include "compiler/Planner/BuildValues.h"
 
 namespace harmony::planner {
 
-namespace {
-
-/// One use of a value (or of its gradient) by a phase.
-struct Access {
-  int phase = 0;
-  bool writes = false;
-};
-
-class ValueBuilder {
-public:
-  explicit ValueBuilder(BuildContext &context)
-      : b(context), problem(context.problem), choices(context.choices) {}
-
-  void run() {
-    for (int v = 0; v < static_cast<int>(problem.values.size()); ++v) {
-      addValue(v);
-      if (problem.values[v].differentiable)
-        addValueGradient(v);
-    }
+void ValueBuilder::emit() {
+  for (const Flow &flow : flows) {
+    if (flow.content == Content::Value)
+      addRecomputed(flow.value);
+    emitFlow(flow);
   }
+}
 
-private:
-  BuildContext &b;
-  const Problem &problem;
-  const Choices &choices;
+/// Made and used up in one microbatch of one phase.
+bool ValueBuilder::isInner(const Flow &flow, const Segment &segment) const {
+  return segment.source == Source::Run && segment.accesses.size() == 1 &&
+         !segment.copied && !flow.accesses[segment.accesses[0]].stores;
+}
 
-  /// Phases that use a value as Content::Value, ascending: its producer's, and
-  /// those that read it without making it again.
-  std::vector<Access> valueAccesses(int v) const {
-    const Value &value = problem.values[v];
-    std::vector<Access> accesses;
-    if (!value.isInput())
-      accesses.push_back({b.forwardPhase[value.producer], true});
-    for (int consumer : value.consumers) {
-      accesses.push_back({b.forwardPhase[consumer], false});
-      int back = b.backwardPhase[consumer];
-      if (back >= 0 && backwardReads(v, consumer, b.draft.plan.phases[back]))
-        accesses.push_back({back, false});
-    }
-    return merge(std::move(accesses));
-  }
-
-  /// Whether a consumer's backward phase reads the value itself rather than a
-  /// copy that the phase makes again.
-  bool backwardReads(int v, int consumer, const Phase &phase) const {
-    bool read = b.inputUse(consumer, v).backwardReads;
-    if (phase.kind != PhaseKind::Backward || phase.keep)
-      return read;
-    int producer = problem.values[v].producer;
-    if (producer >= phase.firstLayer)
-      return false;
-    return read || b.findStep(consumer, StepKind::Recompute) >= 0;
-  }
-
-  static std::vector<Access> merge(std::vector<Access> accesses) {
-    std::sort(
-        accesses.begin(), accesses.end(),
-        [](const Access &a, const Access &b) { return a.phase < b.phase; });
-    std::vector<Access> merged;
-    for (const Access &access : accesses)
-      if (!merged.empty() && merged.back().phase == access.phase)
-        merged.back().writes |= access.writes;
+/// Buffers for the stretches that it stays on a device, transfers and copies in
+/// between.
+void ValueBuilder::emitFlow(const Flow &flow) {
+  std::vector<int> buffers;
+  for (const Segment &segment : flow.segments) {
+    if (isInner(flow, segment)) {
+      int p = flow.accesses[segment.accesses[0]].phase;
+      if (flow.content == Content::Value)
+        addInnerValue(flow.value, p, StepKind::Forward, Content::Value);
       else
-        merged.push_back(access);
-    return merged;
-  }
-
-  bool staysBetween(Place place, int from, int to) const {
-    return choices.stay && (place == Place::Device ||
-                            (place == Place::Adjacent && to == from + 1));
-  }
-
-  void addValue(int v) {
-    const Value &value = problem.values[v];
-    std::vector<Access> accesses = valueAccesses(v);
-    addRecomputed(v);
-    if (accesses.empty())
-      return;
-    if (accesses.size() == 1 && !value.isInput() && !value.output) {
-      addInner(v, accesses[0].phase, StepKind::Forward, Content::Value);
-      return;
+        addInnerGradient(flow.value, p);
+      buffers.push_back(-1);
+      continue;
     }
-    addValueSegments(v, Content::Value, accesses, choices.place[v]);
-  }
-
-  /// A value (or gradient) that crosses phases: a buffer for each stretch that
-  /// it stays on the device, transfers in between.
-  void addValueSegments(int v, Content content,
-                        const std::vector<Access> &accesses, Place place) {
-    const Value &value = problem.values[v];
-    bool gradient = content == Content::ValueGradient;
-    int64_t bytes = value.bytes(choices.phases[0].microbatch);
-    HomeKind kind = gradient ? HomeKind::ValueGradient : HomeKind::Value;
-    EventKind load =
-        gradient ? EventKind::LoadValueGradient : EventKind::LoadValue;
-    EventKind store =
-        gradient ? EventKind::StoreValueGradient : EventKind::StoreValue;
-    for (size_t begin = 0; begin < accesses.size();) {
-      size_t end = begin + 1;
-      while (end < accesses.size() &&
-             staysBetween(place, accesses[end - 1].phase, accesses[end].phase))
-        ++end;
-      int first = accesses[begin].phase, last = accesses[end - 1].phase;
-      int64_t slots = first == last
-                          ? std::min<int64_t>(choices.slots, b.trips())
-                          : b.trips();
-      int buffer =
-          b.makeBuffer(content, v, -1, bytes, slots, b.wholeRuns(first, last));
-      for (size_t i = begin; i < end; ++i)
-        b.touch(b.runs[accesses[i].phase], buffer, accesses[i].writes);
-      bool input = !gradient && value.isInput();
-      if (begin > 0 || input) {
-        int place = input ? -1 : b.home(kind, v, -1, bytes, b.trips());
-        int event =
-            b.makeTransfer(load, inValues, v, -1, first, bytes, buffer, place);
-        b.sections[first].before.push_back(event);
-        b.beginAt(buffer, event);
+    buffers.push_back(makeSegmentBuffer(flow, segment));
+    int buffer = buffers.back();
+    for (int i : segment.accesses) {
+      const Access &access = flow.accesses[i];
+      b.touchRuns(access.phase, access.first, access.second, buffer,
+                  access.writes);
+    }
+    int first = flow.accesses[segment.accesses[0]].phase;
+    bool isGradient = flow.content == Content::ValueGradient;
+    if (segment.source == Source::Batch || segment.source == Source::Home) {
+      Section &section = b.sections[first];
+      (isGradient && b.isSplit(first) ? section.between : section.before)
+          .push_back(transfer(flow, first, true, buffer));
+    } else if (segment.source == Source::Copy) {
+      int from = flow.accesses[segment.from].phase;
+      b.sections[from].after.push_back(b.makeCopy(
+          isGradient ? EventKind::CopyValueGradient : EventKind::CopyValue,
+          peerValues, flow.value, -1, from,
+          problem.values[flow.value].bytes(b.phase(from).microbatch),
+          buffers[flow.accesses[segment.from].segment], buffer));
+      coverCopied(buffer, from);
+    }
+    for (int i : segment.accesses)
+      if (flow.accesses[i].stores) {
+        int p = flow.accesses[i].phase;
+        b.sections[p].after.push_back(transfer(flow, p, false, buffer));
       }
-      // A value is written once, by its producer; a gradient by every phase but
-      // the last.
-      bool more = end < accesses.size();
-      bool stores =
-          gradient ? more : begin == 0 && !input && (more || value.output);
-      if (stores) {
-        int phase = gradient ? last : first;
-        int event =
-            b.makeTransfer(store, outValues, v, -1, phase, bytes, buffer,
-                           b.home(kind, v, -1, bytes, b.trips()));
-        b.sections[phase].after.push_back(event);
-        if (phase == last)
-          b.endAt(buffer, event);
-      }
-      begin = end;
-    }
   }
+}
 
-  /// A copy made again in the B phase of the producer.
-  void addRecomputed(int v) {
-    int producer = problem.values[v].producer;
-    if (producer < 0 || b.backwardPhase[producer] < 0)
-      return;
-    const Phase &phase = b.draft.plan.phases[b.backwardPhase[producer]];
-    if (phase.kind == PhaseKind::Backward && !phase.keep &&
-        b.findStep(producer, StepKind::Recompute) >= 0)
-      addInner(v, b.backwardPhase[producer], StepKind::Recompute,
-               Content::RecomputedValue);
+int ValueBuilder::makeSegmentBuffer(const Flow &flow, const Segment &segment) {
+  const Phase &phase = b.phase(flow.accesses[segment.accesses[0]].phase);
+  bool ring = segment.accesses.size() == 1 &&
+              (segment.source != Source::Copy || segment.ring);
+  return b.makeBuffer(flow.content, phase.device, flow.value, -1,
+                      problem.values[flow.value].bytes(phase.microbatch),
+                      ring ? std::min<int64_t>(choices.slots, phase.trips)
+                           : phase.trips,
+                      phase.firstSample);
+}
+
+/// A copy must not wait for the end of a phase (to reuse its addresses) that
+/// rings connect with its sender.
+void ValueBuilder::coverCopied(int buffer, int from) {
+  int device = b.draft.plan.buffers[buffer].device;
+  for (const auto *list :
+       {&b.devicePhases[device], &b.foreignUpdates[device]}) {
+    for (int p : *list)
+      if (p >= b.phases[from].root && p < from)
+        b.cover(buffer, b.phases[p].runs[0], 0, 0);
   }
+}
 
-  /// Scratch of one microbatch, from the step that makes the value to the last
-  /// one of the phase that reads it.
-  void addInner(int v, int p, StepKind made, Content content) {
-    const Phase &phase = b.draft.plan.phases[p];
-    int producer = problem.values[v].producer;
-    int first = b.findStep(producer, made), last = first;
-    for (int consumer : problem.values[v].consumers) {
-      if (consumer > phase.lastLayer)
-        break;
-      last = std::max(last, b.findStep(consumer, made));
-      if (b.backwardPhase[consumer] == p &&
-          b.inputUse(consumer, v).backwardReads)
-        last = std::max(last, b.findStep(consumer, StepKind::Backward));
-    }
-    b.touch(b.runs[p],
-            b.makeBuffer(content, v, -1,
-                         problem.values[v].bytes(choices.phases[0].microbatch),
-                         1, b.steps(p, first, last)),
-            true);
+int ValueBuilder::homeOf(const Flow &flow) {
+  const Value &value = problem.values[flow.value];
+  bool isGradient = flow.content == Content::ValueGradient;
+  int64_t microbatches = 0;
+  for (int p :
+       (isGradient ? b.backwardPhases : b.forwardPhases)[value.producer])
+    microbatches += b.phase(p).trips;
+  return b.home(
+      isGradient ? HomeKind::ValueGradient : HomeKind::Value, flow.value, -1,
+      value.bytesPerSample * problem.batch + value.fixedBytes * microbatches);
+}
+
+/// A load or store of all microbatches of a phase.
+int ValueBuilder::transfer(const Flow &flow, int p, bool load, int buffer) {
+  static constexpr EventKind kinds[2][2] = {
+      {EventKind::StoreValue, EventKind::LoadValue},
+      {EventKind::StoreValueGradient, EventKind::LoadValueGradient}};
+  const Value &value = problem.values[flow.value];
+  const Phase &phase = b.phase(p);
+  bool isGradient = flow.content == Content::ValueGradient;
+  int event = b.makeTransfer(kinds[isGradient][load],
+                             load ? inValues : outValues, flow.value, -1, p,
+                             value.bytes(phase.microbatch), buffer, -1);
+  if (isGradient || !value.isInput())
+    b.draft.homeTouches.push_back(
+        {event, homeOf(flow), !load,
+         phase.firstSample * value.bytesPerSample +
+             phase.firstMicrobatch * value.fixedBytes,
+         phase.trips * value.bytes(phase.microbatch)});
+  return event;
+}
+
+/// Copies made again in the B phases of the producer.
+void ValueBuilder::addRecomputed(int v) {
+  int producer = problem.values[v].producer;
+  if (producer < 0)
+    return;
+  for (int p : b.backwardPhases[producer])
+    if (b.findStep(p, producer, StepKind::Recompute) >= 0)
+      addInnerValue(v, p, StepKind::Recompute, Content::RecomputedValue);
+}
+
+/// Scratch of one microbatch, from the step that makes the value to the last
+/// one of the phase that reads it.
+void ValueBuilder::addInnerValue(int v, int p, StepKind made, Content content) {
+  const Phase &phase = b.phase(p);
+  const Value &value = problem.values[v];
+  int first = b.findStep(p, value.producer, made), last = first;
+  for (int consumer : value.consumers) {
+    if (consumer > phase.lastLayer)
+      break;
+    last = std::max(last, b.findStep(p, consumer, made));
+    if (b.inputUse(consumer, v).backwardReads)
+      last = std::max(last, b.findStep(p, consumer, StepKind::Backward));
   }
+  b.touchSteps(p,
+               b.makeBuffer(content, phase.device, v, -1,
+                            value.bytes(phase.microbatch), 1,
+                            phase.firstSample),
+               true, first, last);
+}
 
-  void addValueGradient(int v) {
-    const Value &value = problem.values[v];
-    std::vector<Access> accesses;
-    int lastConsumer = -1;
-    for (int consumer : value.consumers)
-      if (b.inputUse(consumer, v).gradient) {
-        accesses.push_back({b.backwardPhase[consumer], true});
-        lastConsumer = consumer;
-      }
-    int producerPhase = b.backwardPhase[value.producer];
-    accesses.push_back({producerPhase, false});
-    accesses = merge(std::move(accesses));
-    if (accesses.size() > 1) {
-      addValueSegments(v, Content::ValueGradient, accesses,
-                       choices.gradientPlace[v]);
-      return;
-    }
-    b.touch(
-        b.runs[producerPhase],
-        b.makeBuffer(Content::ValueGradient, v, -1,
-                     value.bytes(choices.phases[0].microbatch), 1,
-                     b.steps(producerPhase,
-                             b.findStep(lastConsumer, StepKind::Backward),
-                             b.findStep(value.producer, StepKind::Backward))),
-        true);
-  }
-};
-
-} // namespace
-
-void buildValues(BuildContext &context) { ValueBuilder(context).run(); }
+void ValueBuilder::addInnerGradient(int v, int p) {
+  const Phase &phase = b.phase(p);
+  const Value &value = problem.values[v];
+  int lastConsumer = -1;
+  for (int consumer : value.consumers)
+    if (b.inputUse(consumer, v).gradient)
+      lastConsumer = consumer;
+  b.touchSteps(p,
+               b.makeBuffer(Content::ValueGradient, phase.device, v, -1,
+                            value.bytes(phase.microbatch), 1,
+                            phase.firstSample),
+               true, b.findStep(p, lastConsumer, StepKind::Backward),
+               b.findStep(p, value.producer, StepKind::Backward));
+}
 
 } // namespace harmony::planner

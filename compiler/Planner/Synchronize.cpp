@@ -12,6 +12,10 @@
 // order and earlier waits already give. What the second execution needs of the
 // first becomes a wait for the execution before.
 //
+// Loops that share nothing but microbatches of the same samples wait for each
+// other iteration by iteration. A ring is a buffer of fewer slots than there
+// are microbatches: whoever fills a slot waits for those that used it before.
+//
 //===----------------------------------------------------------------------===//
 
 #include "compiler/Planner/Build.h"
@@ -27,29 +31,40 @@ namespace {
 using Instance = int;
 constexpr Instance none = -1;
 
+/// Who touched a byte, and as part of what.
+struct Toucher {
+  Instance instance = none;
+  int object = -1; ///< in Plan::buffers or Plan::homes
+  int queue = -1;
+};
+
+/// What must come before an instance.
+struct Conflict {
+  Instance before = none;
+  bool same = true; ///< both touch the bytes as part of the same thing
+  bool operator<(const Conflict &o) const { return before > o.before; }
+};
+
 /// Last accesses to the bytes of one address space.
 class AddressMap {
 public:
-  struct Segment {
-    Instance writer = none;
-    std::vector<Instance> readers; ///< since the write
-  };
-
-  /// Records an access, and appends what it conflicts with to `before`.
-  void access(int64_t begin, int64_t end, bool writes, Instance by,
-              std::vector<Instance> &before) {
+  /// Records an access, and appends what it conflicts with to `conflicts`.
+  void access(int64_t begin, int64_t end, bool writes, const Toucher &by,
+              std::vector<Conflict> &conflicts) {
     split(begin);
     split(end);
+    auto conflict = [&](const Toucher &other) {
+      if (other.instance != none && other.instance != by.instance)
+        conflicts.push_back({other.instance, other.object == by.object});
+    };
     for (auto it = segments.find(begin);
          it != segments.end() && it->first < end; ++it) {
-      Segment &segment = it->second;
-      if (segment.writer != none)
-        before.push_back(segment.writer);
+      conflict(it->second.writer);
       if (writes)
-        before.insert(before.end(), segment.readers.begin(),
-                      segment.readers.end());
-      else if (segment.readers.empty() || segment.readers.back() != by)
-        segment.readers.push_back(by);
+        std::for_each(it->second.readers.begin(), it->second.readers.end(),
+                      conflict);
+      else
+        addReader(it->second, by);
     }
     if (!writes)
       return;
@@ -59,6 +74,11 @@ public:
   }
 
 private:
+  struct Segment {
+    Toucher writer;
+    /// Since the write: the last of each queue, which follows the others.
+    std::vector<Toucher> readers;
+  };
   /// Segments begin at their key and end at the next one.
   std::map<int64_t, Segment> segments{{0, {}}};
 
@@ -67,6 +87,15 @@ private:
     if (it->first != at)
       segments.emplace_hint(std::next(it), at, it->second);
   }
+
+  static void addReader(Segment &segment, const Toucher &by) {
+    for (Toucher &reader : segment.readers)
+      if (reader.queue == by.queue) {
+        reader = by;
+        return;
+      }
+    segment.readers.push_back(by);
+  }
 };
 
 class Synchronizer {
@@ -74,10 +103,11 @@ public:
   explicit Synchronizer(Draft &draft)
       : draft(draft), plan(draft.plan),
         count(static_cast<int>(plan.events.size())),
-        queueCount(static_cast<int>(plan.queues.size())), spaces(1) {
+        queueCount(static_cast<int>(plan.queues.size())) {
+    int devices = 0;
     for (const Buffer &buffer : plan.buffers)
-      spaces.resize(std::max<size_t>(spaces.size(),
-                                     static_cast<size_t>(buffer.device) + 2));
+      devices = std::max(devices, buffer.device + 1);
+    arenas.resize(devices);
     started.assign(static_cast<size_t>(2 * count) * queueCount, none);
     ended = started;
   }
@@ -85,7 +115,7 @@ public:
   void run() {
     std::vector<Instance> lastOfQueue(queueCount, none);
     for (int round = 0; round < 2; ++round) {
-      bufferTouch = homeTouch = 0;
+      bufferTouch = homeTouch = scalarTouch = 0;
       for (int e = 0; e < count; ++e) {
         Instance self = round * count + e;
         if (Instance before = lastOfQueue[plan.events[e].queue]; before != none)
@@ -105,12 +135,13 @@ private:
   Draft &draft;
   Plan &plan;
   int count, queueCount;
-  std::vector<AddressMap> spaces; ///< 0: the host store; 1 + d: device d
+  AddressMap hostStore, stepScalars;
+  std::vector<AddressMap> arenas; ///< by device
   /// By instance and queue: the last instance on that queue known to be over
   /// when the instance starts, and when it ends.
   std::vector<Instance> started, ended;
-  size_t bufferTouch = 0, homeTouch = 0;
-  std::vector<Instance> conflicts;
+  size_t bufferTouch = 0, homeTouch = 0, scalarTouch = 0;
+  std::vector<Conflict> conflicts;
 
   Instance *startClock(Instance i) {
     return &started[static_cast<size_t>(i) * queueCount];
@@ -146,66 +177,69 @@ private:
   }
 
   void touchAll(int e, Instance self) {
-    for (; bufferTouch < draft.bufferTouches.size() &&
-           draft.bufferTouches[bufferTouch].event == e;
-         ++bufferTouch) {
-      const Touch &touch = draft.bufferTouches[bufferTouch];
-      const Buffer &buffer = plan.buffers[touch.index];
-      spaces[1 + buffer.device].access(buffer.offset, buffer.end(),
-                                       touch.writes, self, conflicts);
+    auto next = [&](const std::vector<Touch> &touches,
+                    size_t &at) -> const Touch * {
+      return at < touches.size() && touches[at].event == e ? &touches[at++]
+                                                           : nullptr;
+    };
+    int queue = plan.events[e].queue;
+    while (const Touch *touch = next(draft.bufferTouches, bufferTouch)) {
+      const Buffer &buffer = plan.buffers[touch->index];
+      arenas[buffer.device].access(buffer.offset, buffer.end(), touch->writes,
+                                   {self, touch->index, queue}, conflicts);
     }
-    for (; homeTouch < draft.homeTouches.size() &&
-           draft.homeTouches[homeTouch].event == e;
-         ++homeTouch) {
-      const Touch &touch = draft.homeTouches[homeTouch];
-      const Home &home = plan.homes[touch.index];
-      spaces[0].access(home.offset, home.offset + home.bytes(), touch.writes,
-                       self, conflicts);
+    while (const Touch *touch = next(draft.homeTouches, homeTouch)) {
+      const Home &home = plan.homes[touch->index];
+      int64_t begin = home.offset + touch->offset;
+      int64_t end = touch->bytes == Touch::whole ? home.offset + home.size
+                                                 : begin + touch->bytes;
+      hostStore.access(begin, end, touch->writes, {self, touch->index, queue},
+                       conflicts);
     }
+    while (const Touch *touch = next(draft.scalarTouches, scalarTouch))
+      stepScalars.access(0, 1, touch->writes, {self, 0, queue}, conflicts);
   }
 
-  /// Two loops whose iteration i touch the same microbatch: those of one phase
-  /// group, and a value's load after its store.
-  bool pairwise(Instance self, Instance before) const {
+  /// Two loops of which iteration by iteration suffices: those of one phase
+  /// group, and those that share the microbatches of the same samples alone.
+  bool pairwise(Instance self, const Conflict &conflict) const {
+    Instance before = conflict.before;
     if (self / count != before / count)
       return false;
     if (sameGroup(self, before))
       return true;
-    const Event &a = event(self), &b = event(before);
-    if (a.phase < 0 || b.phase < 0 || a.trips != b.trips)
+    int p = event(self).phase, q = event(before).phase;
+    if (p < 0 || q < 0 || !conflict.same)
       return false;
-    bool value =
-        a.kind == EventKind::LoadValue && b.kind == EventKind::StoreValue;
-    bool gradient = a.kind == EventKind::LoadValueGradient &&
-                    b.kind == EventKind::StoreValueGradient;
-    return (value || gradient) && a.object == b.object &&
-           onlyThroughHome(self, before);
+    const Phase &a = plan.phases[p], &b = plan.phases[q];
+    return a.firstSample == b.firstSample &&
+           a.trips * a.microbatch == b.trips * b.microbatch &&
+           (a.microbatch % b.microbatch == 0 ||
+            b.microbatch % a.microbatch == 0);
   }
 
-  /// Whether the two share nothing but the stash: an address that a ring reuses
-  /// needs the whole of the loop before it.
-  bool onlyThroughHome(Instance self, Instance before) const {
-    const Buffer *a = touched(self % count), *b = touched(before % count);
-    return a->device != b->device || a->end() <= b->offset ||
-           b->end() <= a->offset;
-  }
-  const Buffer *touched(int e) const {
-    auto it = std::lower_bound(
-        draft.bufferTouches.begin(), draft.bufferTouches.end(), e,
-        [](const Touch &touch, int at) { return touch.event < at; });
-    return &plan.buffers[it->index];
+  Wait pairwiseWait(Instance self, Instance before) const {
+    Wait wait{before % count, 0, false};
+    int64_t a = plan.phases[event(self).phase].microbatch;
+    int64_t b = plan.phases[event(before).phase].microbatch;
+    wait.times = std::max<int64_t>(1, a / b);
+    wait.every = std::max<int64_t>(1, b / a);
+    return wait;
   }
 
   void wait(int e, Instance self, int round) {
-    std::sort(conflicts.begin(), conflicts.end(), std::greater<>());
-    conflicts.erase(std::unique(conflicts.begin(), conflicts.end()),
-                    conflicts.end());
-    for (Instance before : conflicts) {
+    std::sort(conflicts.begin(), conflicts.end());
+    for (size_t i = 0, end; i < conflicts.size(); i = end) {
+      Conflict conflict = conflicts[i];
+      for (end = i;
+           end < conflicts.size() && conflicts[end].before == conflict.before;
+           ++end)
+        conflict.same &= conflicts[end].same;
+      Instance before = conflict.before;
       int queue = event(before).queue;
-      if (before == self || queue == event(self).queue ||
-          startClock(self)[queue] >= before)
+      if (queue == event(self).queue || startClock(self)[queue] >= before)
         continue;
-      bool pair = pairwise(self, before);
+      bool pair = pairwise(self, conflict);
       if (pair && endClock(self)[queue] >= before)
         continue;
       if (pair)
@@ -214,15 +248,19 @@ private:
         follow(self, before);
       if (round == 1)
         plan.events[e].waits.push_back(
-            {before % count, pair ? 0 : Wait::whole, before / count != round});
+            pair ? pairwiseWait(self, before)
+                 : Wait{before % count, Wait::whole, before / count != round});
     }
   }
 
-  /// Slot reuse inside a phase group: the first to touch a ring's slot waits
-  /// for the last to have used it `slots` iterations before.
+  /// The first to touch a ring's slot waits for the last to have used it
+  /// `slots` iterations before: for the readers, or for the writer if there are
+  /// none.
   void addRingWaits() {
     struct Users {
-      int first = -1, last = -1;
+      int first = -1;
+      std::vector<int> last;
+      bool read = false; ///< `last` are readers
     };
     std::vector<Users> users(plan.buffers.size());
     for (const Touch &touch : draft.bufferTouches) {
@@ -235,12 +273,20 @@ private:
       Users &use = users[touch.index];
       if (use.first < 0)
         use.first = touch.event;
-      use.last = touch.event;
+      if (touch.writes || !use.read)
+        use.last.clear();
+      use.read = !touch.writes;
+      // Of one queue the last suffices.
+      if (!use.last.empty() && plan.events[use.last.back()].queue ==
+                                   plan.events[touch.event].queue)
+        use.last.pop_back();
+      use.last.push_back(touch.event);
     }
     for (size_t b = 0; b < users.size(); ++b)
-      if (users[b].first != users[b].last)
-        addRingWait(users[b].first, users[b].last,
-                    static_cast<int>(plan.buffers[b].slots));
+      for (int last : users[b].last)
+        if (plan.events[last].queue != plan.events[users[b].first].queue)
+          addRingWait(users[b].first, last,
+                      static_cast<int>(plan.buffers[b].slots));
   }
 
   void addRingWait(int first, int last, int slots) {
@@ -258,7 +304,8 @@ private:
 void synchronize(Draft &draft) {
   for (Event &event : draft.plan.events)
     event.waits.clear();
-  for (auto *touches : {&draft.bufferTouches, &draft.homeTouches})
+  for (auto *touches :
+       {&draft.bufferTouches, &draft.homeTouches, &draft.scalarTouches})
     std::sort(
         touches->begin(), touches->end(), [](const Touch &a, const Touch &b) {
           return a.event != b.event ? a.event < b.event : a.index < b.index;

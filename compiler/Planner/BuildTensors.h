@@ -1,0 +1,110 @@
+//===- BuildTensors.h - Tensors of a plan under construction ----*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef COMPILER_PLANNER_BUILDTENSORS_H
+#define COMPILER_PLANNER_BUILDTENSORS_H
+
+#include "compiler/Planner/BuildContext.h"
+
+#include <map>
+
+namespace harmony::planner {
+
+/// Loads and stores of tensors (BuildTensors.cpp); gradients, contributions
+/// and updates (BuildUpdates.cpp).
+class TensorBuilder {
+public:
+  explicit TensorBuilder(BuildContext &context);
+  /// Decides where each tensor is exchanged and updated; couples phases.
+  void plan();
+  void emit();
+
+private:
+  /// The phase of an update.
+  static constexpr int update = -1;
+
+  /// One use by a phase, or the update on a device.
+  struct Access {
+    int phase = 0;
+    bool first = false, second = false; ///< Runs that touch it
+    bool writes = false;
+  };
+
+  struct Decision {
+    std::vector<Access> accesses; ///< by phase
+    /// Written by phases on several devices.
+    bool exchanged = false;
+    bool resident = false;
+    bool updated = false, onHost = false;
+    int owner = -1;       ///< the device that updates; -1: none, or the host
+    int lastAdd = -1;     ///< the last phase that adds to a gradient
+    int updatePhase = -1; ///< the section that holds the update
+    // Device updates, filled in with the events.
+    std::map<int, int> residents; ///< buffers by device
+    int updateBuffer = -1;
+    bool loadForUpdate = false;
+  };
+
+  /// A part of a gradient, once complete.
+  struct Part {
+    int number = 0;
+    int lastPhase = -1; ///< that adds
+    int device = -1, buffer = -1;
+    bool stored = false;
+  };
+
+  BuildContext &b;
+  const Problem &problem;
+  const Choices &choices;
+  std::vector<Decision> decisions;
+  std::vector<std::vector<std::pair<int, int>>>
+      uses; ///< (layer, position) of every use of a tensor
+  std::vector<std::vector<Part>> parts; ///< by tensor
+
+  int tensorCount() const { return static_cast<int>(problem.tensors.size()); }
+  int deviceOf(const Access &access) const {
+    return b.phase(access.phase).device;
+  }
+  int deviceOf(const Access &access, const Decision &decision) const {
+    return access.phase == update ? decision.owner : deviceOf(access);
+  }
+
+  std::vector<Access> runAccesses(int t) const;
+  void decideExchange(Decision &decision);
+  void decideUpdate(int t);
+  void follow(int p, int device);
+
+  void addResident(int t);
+  void addSegments(int t);
+  int ordinal(const Access &access, const Decision &decision) const;
+  bool staysFor(int t, const Access &from, const Access &to, bool dirty) const;
+  void addSegment(int t, const std::vector<Access> &accesses, size_t begin,
+                  size_t end, bool dirty);
+
+  bool holds(int t, const Part &part) const;
+  bool isNear(const Part &part, int phase) const;
+  void addGradients(int t);
+  Part addPart(int t, int use, int group);
+  void storePart(int t, Part &part, std::vector<int> &list);
+  int loadPart(int t, const Part &part, int device, std::vector<int> &list);
+  int copyPart(int t, const Part &part, int device, std::vector<int> &list);
+  void addContributions();
+  void addHostContribution(int t);
+  void addDeviceContribution(int t);
+  void addUpdates();
+  void addHostUpdate(int t);
+  void addDeviceUpdate(int t, std::vector<int> &pendingStores,
+                       std::vector<int> &refreshes);
+  void addState(int t, int event, std::vector<int> &list,
+                std::vector<int> &stores);
+  void refreshResidents(int t, std::vector<int> &stores,
+                        std::vector<int> &refreshes);
+};
+
+} // namespace harmony::planner
+
+#endif // COMPILER_PLANNER_BUILDTENSORS_H

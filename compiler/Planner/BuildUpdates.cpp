@@ -1,0 +1,324 @@
+//===- BuildUpdates.cpp - Gradients, contributions and updates ------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Planner/BuildTensors.h"
+
+#include <algorithm>
+
+namespace harmony::planner {
+
+static void append(std::vector<int> &to, const std::vector<int> &from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+//===--- gradients ---===//
+
+/// Whether no further phase of its device comes before the section of `phase`
+/// ends: until then a part takes no room from anything.
+bool TensorBuilder::isNear(const Part &part, int phase) const {
+  return b.phases[part.lastPhase].next > phase;
+}
+
+/// Whether a part waits on its device for the update.
+bool TensorBuilder::holds(int t, const Part &part) const {
+  if (decisions[t].onHost)
+    return false;
+  return isNear(part, decisions[t].updatePhase) ||
+         (choices.stay && choices.holdGradient[t]);
+}
+
+void TensorBuilder::addGradients(int t) {
+  int useCount = static_cast<int>(problem.tensors[t].gradientUses.size());
+  bool contributes = problem.tensors[t].contribution >= 0;
+  for (int group = 0; group < choices.groups; ++group)
+    for (int use = 0; use < useCount; ++use) {
+      Part part = addPart(t, use, group);
+      part.number = group * useCount + use;
+      Section &section = b.sections[part.lastPhase];
+      if (decisions[t].onHost)
+        storePart(t, part, section.stores);
+      else if (!contributes && !holds(t, part))
+        storePart(t, part, section.storesNow);
+      parts[t].push_back(part);
+    }
+}
+
+/// Zeroed once, then added to by the group's backward phases of the layer.
+TensorBuilder::Part TensorBuilder::addPart(int t, int use, int group) {
+  const Tensor &tensor = problem.tensors[t];
+  Part part;
+  part.number = group * static_cast<int>(tensor.gradientUses.size()) + use;
+  for (int p : b.backwardPhases[tensor.gradientUses[use].layer]) {
+    const Phase &phase = b.phase(p);
+    if (phase.group != group)
+      continue;
+    if (part.buffer < 0) {
+      part.buffer = b.makeBuffer(Content::Gradient, phase.device, t,
+                                 part.number, tensor.gradientBytes);
+      int zero = b.makeEvent(EventKind::ZeroGradient, phase.device, computeLane,
+                             t, part.number, -1);
+      b.touch(zero, part.buffer, true);
+      b.sections[p].zeros.push_back(zero);
+    } else if (part.device != phase.device) {
+      storePart(t, part, b.sections[part.lastPhase].storesNow);
+      part.stored = false;
+      part.buffer = loadPart(t, part, phase.device, b.sections[p].lateLoads);
+    }
+    part.device = phase.device;
+    part.lastPhase = p;
+    b.touchRuns(p, false, true, part.buffer, true);
+  }
+  if (part.buffer < 0)
+    throw Error("group " + std::to_string(group) +
+                " has no backward phase of a layer that uses tensor '" +
+                tensor.name + "'");
+  return part;
+}
+
+void TensorBuilder::storePart(int t, Part &part, std::vector<int> &list) {
+  list.push_back(b.makeTransfer(EventKind::StoreGradient, outTensors, t,
+                                part.number, -1,
+                                problem.tensors[t].gradientBytes, part.buffer,
+                                b.gradientHome(t, part.number)));
+  part.stored = true;
+}
+
+/// The buffer into which the part is loaded from its home.
+int TensorBuilder::loadPart(int t, const Part &part, int device,
+                            std::vector<int> &list) {
+  int64_t bytes = problem.tensors[t].gradientBytes;
+  int buffer = b.makeBuffer(Content::Gradient, device, t, part.number, bytes);
+  list.push_back(b.makeTransfer(EventKind::LoadGradient, inTensors, t,
+                                part.number, -1, bytes, buffer,
+                                b.gradientHome(t, part.number)));
+  return buffer;
+}
+
+/// The buffer into which the part is copied from the device that has it.
+int TensorBuilder::copyPart(int t, const Part &part, int device,
+                            std::vector<int> &list) {
+  int64_t bytes = problem.tensors[t].gradientBytes;
+  int buffer = b.makeBuffer(Content::Gradient, device, t, part.number, bytes);
+  list.push_back(b.makeCopy(EventKind::CopyGradient, peerTensors, t,
+                            part.number, -1, bytes, part.buffer, buffer));
+  return buffer;
+}
+
+//===--- contributions ---===//
+
+void TensorBuilder::addContributions() {
+  std::vector<int> order;
+  for (int t = 0; t < tensorCount(); ++t)
+    if (decisions[t].updated && problem.tensors[t].contribution >= 0)
+      order.push_back(t);
+  std::stable_sort(order.begin(), order.end(), [&](int x, int y) {
+    return decisions[x].lastAdd < decisions[y].lastAdd;
+  });
+  for (int t : order)
+    decisions[t].onHost ? addHostContribution(t) : addDeviceContribution(t);
+}
+
+void TensorBuilder::addHostContribution(int t) {
+  int scalar = problem.tensors[t].contribution;
+  int event = b.makeHostEvent(EventKind::Contribute, t);
+  b.events[event].onHost = true;
+  int point = 0;
+  for (const Part &part : parts[t]) {
+    b.touchHome(event, b.gradientHome(t, part.number), false);
+    point = std::max(point, b.storePoint(part.lastPhase));
+  }
+  int place =
+      b.home(HomeKind::Scalar, scalar, -1, problem.scalars[scalar].bytes);
+  b.touchHome(event, place, true);
+  b.touchHome(b.epilogue, place, false);
+  b.sections[point].hostContributions.push_back(event);
+}
+
+/// Right behind the last phase that adds, while most parts are still there.
+/// Parts that wait for the update do so where it will be.
+void TensorBuilder::addDeviceContribution(int t) {
+  const Decision &decision = decisions[t];
+  int scalar = problem.tensors[t].contribution;
+  int64_t bytes = problem.scalars[scalar].bytes;
+  std::vector<int> &list = b.sections[decision.lastAdd].contributions;
+  int event = b.makeEvent(EventKind::Contribute, decision.owner, computeLane, t,
+                          -1, -1);
+  for (Part &part : parts[t]) {
+    bool hold = holds(t, part);
+    bool there = hold || isNear(part, decision.lastAdd);
+    if (there && part.device == decision.owner) {
+      b.touch(event, part.buffer, false);
+    } else if (there && b.canCopy(part.device, decision.owner)) {
+      int copy = copyPart(t, part, decision.owner, list);
+      b.touch(event, copy, false);
+      if (hold) {
+        part.buffer = copy;
+        part.device = decision.owner;
+      }
+    } else {
+      storePart(t, part,
+                part.lastPhase == decision.lastAdd
+                    ? list
+                    : b.sections[part.lastPhase].storesNow);
+      b.touch(event, loadPart(t, part, decision.owner, list), false);
+    }
+    if (!hold && !part.stored)
+      storePart(t, part, b.sections[part.lastPhase].storesNow);
+  }
+  int buffer = b.makeBuffer(Content::Scalar, decision.owner, scalar, -1, bytes);
+  int place = b.home(HomeKind::Scalar, scalar, -1, bytes);
+  b.touch(event, buffer, true);
+  list.push_back(event);
+  list.push_back(b.makeTransfer(EventKind::StoreScalar, outValues, scalar, -1,
+                                -1, bytes, buffer, place));
+  b.touchHome(b.epilogue, place, false);
+}
+
+//===--- updates ---===//
+
+void TensorBuilder::addUpdates() {
+  std::vector<int> order;
+  for (int t = 0; t < tensorCount(); ++t)
+    if (decisions[t].updated)
+      order.push_back(t);
+  std::stable_sort(order.begin(), order.end(), [&](int x, int y) {
+    return decisions[x].updatePhase < decisions[y].updatePhase;
+  });
+  std::vector<int> pendingStores, refreshes;
+  int phase = -1;
+  auto flush = [&] {
+    if (phase >= 0)
+      append(b.sections[phase].stores, pendingStores);
+    pendingStores.clear();
+  };
+  for (int t : order) {
+    if (decisions[t].updatePhase != phase)
+      flush();
+    phase = decisions[t].updatePhase;
+    if (problem.tensors[t].stateBytes > 0)
+      b.stateHome(t);
+    if (decisions[t].onHost)
+      addHostUpdate(t);
+    else
+      addDeviceUpdate(t, pendingStores, refreshes);
+  }
+  flush();
+  append(b.sections[b.phaseCount()].stores, refreshes);
+}
+
+void TensorBuilder::addHostUpdate(int t) {
+  const Decision &decision = decisions[t];
+  int event = b.makeHostEvent(EventKind::Update, t);
+  b.events[event].onHost = true;
+  b.touchHome(event, b.tensorHome(t), true);
+  if (problem.tensors[t].stateBytes > 0)
+    b.touchHome(event, b.stateHome(t), true);
+  b.touchStepScalars(event, false);
+  int point = decision.updatePhase;
+  if (point < b.phaseCount())
+    point = b.storePoint(point);
+  for (const Part &part : parts[t]) {
+    b.touchHome(event, b.gradientHome(t, part.number), false);
+    point = std::max(point, b.storePoint(part.lastPhase));
+  }
+  for (const Access &access : decision.accesses)
+    if (access.writes)
+      point = std::max(point, b.storePoint(access.phase));
+  b.sections[point].hostUpdates.push_back(event);
+}
+
+/// Load what is missing, update, store what does not stay. With overlap the
+/// stores of one tensor are issued after the update of the next.
+void TensorBuilder::addDeviceUpdate(int t, std::vector<int> &pendingStores,
+                                    std::vector<int> &refreshes) {
+  const Decision &decision = decisions[t];
+  const Tensor &tensor = problem.tensors[t];
+  std::vector<int> &list = b.sections[decision.updatePhase].updates;
+  int event =
+      b.makeEvent(EventKind::Update, decision.owner, computeLane, t, -1, -1);
+  std::vector<int> stores;
+  b.touchStepScalars(event, false);
+
+  if (decision.loadForUpdate)
+    list.push_back(b.makeTransfer(EventKind::LoadTensor, inTensors, t, -1, -1,
+                                  tensor.bytes, decision.updateBuffer,
+                                  b.tensorHome(t)));
+  b.touch(event, decision.updateBuffer, true);
+  if (decision.resident)
+    refreshResidents(t, stores, refreshes);
+  else
+    stores.push_back(b.makeTransfer(EventKind::StoreTensor, outTensors, t, -1,
+                                    -1, tensor.bytes, decision.updateBuffer,
+                                    b.tensorHome(t)));
+  if (tensor.stateBytes > 0)
+    addState(t, event, list, stores);
+  for (Part &part : parts[t]) {
+    int buffer = part.buffer;
+    if (part.stored) {
+      buffer = loadPart(t, part, decision.owner, list);
+    } else if (b.canCopy(part.device, decision.owner)) {
+      buffer = copyPart(t, part, decision.owner, list);
+    } else if (part.device != decision.owner) {
+      storePart(t, part, list);
+      buffer = loadPart(t, part, decision.owner, list);
+    }
+    b.touch(event, buffer, false);
+  }
+  list.push_back(event);
+  append(list, pendingStores);
+  pendingStores.clear();
+  if (choices.overlap)
+    pendingStores = std::move(stores);
+  else
+    append(list, stores);
+}
+
+void TensorBuilder::addState(int t, int event, std::vector<int> &list,
+                             std::vector<int> &stores) {
+  int64_t bytes = problem.tensors[t].stateBytes;
+  int owner = decisions[t].owner;
+  if (choices.stay && choices.stateResident[t]) {
+    int buffer = b.makePersistent(Content::State, owner, t, -1, bytes);
+    b.touch(event, buffer, true);
+    b.draft.plan.load.push_back({Content::State, t, owner, buffer});
+    b.draft.plan.store.push_back({Content::State, t, owner, buffer});
+    return;
+  }
+  int buffer = b.makeBuffer(Content::State, owner, t, -1, bytes);
+  b.touch(event, buffer, true);
+  list.push_back(b.makeTransfer(EventKind::LoadState, inTensors, t, -1, -1,
+                                bytes, buffer, b.stateHome(t)));
+  stores.push_back(b.makeTransfer(EventKind::StoreState, outTensors, t, -1, -1,
+                                  bytes, buffer, b.stateHome(t)));
+}
+
+/// The copies of the devices that do not update. What goes through the host is
+/// loaded at the end, where nothing is held up behind it.
+void TensorBuilder::refreshResidents(int t, std::vector<int> &stores,
+                                     std::vector<int> &refreshes) {
+  const Decision &decision = decisions[t];
+  int64_t bytes = problem.tensors[t].bytes;
+  bool stored = false;
+  for (auto [device, buffer] : decision.residents) {
+    if (device == decision.owner)
+      continue;
+    if (b.canCopy(decision.owner, device)) {
+      stores.push_back(b.makeCopy(EventKind::CopyTensor, peerTensors, t, -1, -1,
+                                  bytes, decision.updateBuffer, buffer));
+      continue;
+    }
+    if (!stored)
+      stores.push_back(b.makeTransfer(EventKind::StoreTensor, outTensors, t, -1,
+                                      -1, bytes, decision.updateBuffer,
+                                      b.tensorHome(t)));
+    stored = true;
+    refreshes.push_back(b.makeTransfer(EventKind::LoadTensor, inTensors, t, -1,
+                                       -1, bytes, buffer, b.tensorHome(t)));
+  }
+}
+
+} // namespace harmony::planner
