@@ -23,7 +23,7 @@ harmony.device @d0 index 0 capacity 4096
 harmony.device @d1 index 1 capacity 4096
 // CHECK: harmony.resource @port bytes_per_second 1.200000e+10
 harmony.resource @port bytes_per_second 12.0e+09
-// CHECK: harmony.link from -1 to 0 bytes_per_second 1.200000e+10 latency 9.999{{.*}}e-06 shares [@port]
+// CHECK: harmony.link from -1 to 0 bytes_per_second 1.200000e+10 latency 1.000000e-05 shares [@port]
 harmony.link from -1 to 0 bytes_per_second 12.0e+09 latency 1.0e-05 shares [@port]
 // CHECK: harmony.link from 0 to 1 bytes_per_second 8.000000e+09 latency 0.000000e+00 shares []
 harmony.link from 0 to 1 bytes_per_second 8.0e+09 latency 0.0 shares []
