@@ -252,6 +252,13 @@ typedef struct HmGradient {
   int64_t home;
 } HmGradient;
 
+/* Where an input's values come from. */
+enum HmInputSource {
+  HM_INPUT_DATA, /* the files of --data */
+  HM_INPUT_KEYS  /* the loader: [samples, 3] of int64, (sample within the batch,
+                    step counted from 1, seed): what random numbers depend on */
+};
+
 /* One graph input. The loader lays out `batch` samples, contiguous, at `offset`
    of the batch space. Values of index inputs are checked against [low, high)
    when they are loaded, `ignored` being allowed too when hasIgnored is set. */
@@ -270,7 +277,7 @@ typedef struct HmInput {
   int64_t offset;
   int64_t low, high, ignored;
   uint32_t usedBy; /* bit p: program kind p reads it */
-  uint32_t reserved;
+  uint32_t source; /* HmInputSource */
 } HmInput;
 
 /* A result of the evaluation program, or of a forward-only program: after an

@@ -273,6 +273,11 @@ private:
               in.sampleBytes);
       require(!in.checked || in.type == HM_I64 || in.type == HM_I32,
               "only integer inputs are checked");
+      requireIn(in.source, 0, HM_INPUT_KEYS + 1, "source");
+      require(in.source != HM_INPUT_KEYS ||
+                  (in.type == HM_I64 && !in.perStep &&
+                   in.sampleBytes == 3 * typeBytes(HM_I64)),
+              "keys are three int64 a sample");
       for (int p = 0; p < HM_PROGRAM_COUNT; ++p)
         if (h.programs[p].present && (in.usedBy >> p & 1))
           requireInside(in.offset, batchBytes(in.sampleBytes, in.perStep, p),

@@ -37,6 +37,11 @@ bool reads(const HmInput &input, HmProgramKind program) {
   return input.usedBy >> program & 1;
 }
 
+/// Whether an array is needed for it.
+bool readsArray(const HmInput &input, HmProgramKind program) {
+  return reads(input, program) && input.source == HM_INPUT_DATA;
+}
+
 std::string join(const std::vector<std::string> &names) {
   std::string text;
   for (const std::string &name : names)
@@ -103,7 +108,7 @@ DataSet::DataSet(const std::vector<std::string> &sources, const Blob &blob,
     std::string name = blob.string(input.name);
     auto place = places.find(name);
     bool wanted = std::find(extra.begin(), extra.end(), name) != extra.end();
-    if (!reads(input, program) && !wanted) {
+    if (!readsArray(input, program) && !wanted) {
       if (place != places.end())
         places.erase(place);
       continue;
@@ -160,7 +165,7 @@ DataSet DataSet::synthetic(const Blob &blob, HmProgramKind program,
   data.sampleCount = samples;
   for (size_t i = 0; i < blob.inputs().size(); ++i) {
     const HmInput &input = blob.inputs()[i];
-    if (!reads(input, program))
+    if (!readsArray(input, program))
       continue;
     Array &array = data.arrays[i];
     array.file = "synthetic data";
@@ -188,13 +193,24 @@ BatchFiller::BatchFiller(const Blob &blob, const DataSet &data,
     const HmInput &input = blob.inputs()[i];
     if (reads(input, program))
       parts.push_back({&input, data.array(i),
-                       data.array(i)->type == HM_I32 && input.type == HM_I64});
+                       readsArray(input, program) &&
+                           data.array(i)->type == HM_I32 &&
+                           input.type == HM_I64});
   }
 }
 
-void BatchFiller::fill(char *batchSpace, const int64_t *indices) const {
+void BatchFiller::fill(char *batchSpace, const int64_t *indices,
+                       RandomKey key) const {
   for (const Part &part : parts) {
     const HmInput &input = *part.input;
+    if (input.source == HM_INPUT_KEYS) {
+      for (int64_t i = 0; i < batchSize; ++i) {
+        const int64_t row[] = {i, key.step, static_cast<int64_t>(key.seed)};
+        std::memcpy(batchSpace + input.offset + i * input.sampleBytes, row,
+                    sizeof(row));
+      }
+      continue;
+    }
     int64_t bytes = input.sampleBytes;
     int64_t fileBytes = part.widen ? bytes / 2 : bytes;
     for (int64_t i = 0; i < (input.perStep ? 1 : batchSize); ++i) {

@@ -53,6 +53,12 @@ private:
   std::vector<std::string> ignoredNames;
 };
 
+/// What random numbers depend on beside sample, element and operator.
+struct RandomKey {
+  int64_t step = 0; ///< counted from 1; 0 where nothing is random
+  uint64_t seed = 0;
+};
+
 /// Lays batches out as the program reads them.
 class BatchFiller {
 public:
@@ -62,15 +68,15 @@ public:
   /// Writes the samples `indices[0, batch)` to a batch space. Allocates nothing
   /// unless it throws Data: a value outside of its input's range, with file,
   /// key and sample.
-  void fill(char *batchSpace, const int64_t *indices) const;
+  void fill(char *batchSpace, const int64_t *indices, RandomKey key = {}) const;
 
   int64_t batch() const { return batchSize; }
 
 private:
   struct Part {
     const HmInput *input;
-    const Array *array;
-    bool widen; // int32 to int64
+    const Array *array; // null: keys
+    bool widen;         // int32 to int64
   };
 
   void checkValues(const Part &part, const char *values, int64_t bytes,

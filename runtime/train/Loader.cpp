@@ -30,6 +30,7 @@ Loader::~Loader() {
 void Loader::load() {
   const int64_t batch = filler.batch();
   const int64_t batches = static_cast<int64_t>(order.size()) / batch;
+  int64_t step = 0;
   try {
     for (uint64_t epoch = 0;; ++epoch) {
       sampleOrder(order, shuffle, seed, epoch);
@@ -43,7 +44,7 @@ void Loader::load() {
             return;
           buffer = buffers[filled % 2];
         }
-        filler.fill(buffer, order.data() + b * batch);
+        filler.fill(buffer, order.data() + b * batch, {++step, seed});
         {
           std::lock_guard<std::mutex> lock(mutex);
           ++filled;

@@ -154,7 +154,7 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
       ->check(inRange(int64_t(1), int64_t(1) << 40))
       ->capture_default_str()
       ->excludes(steps);
-  group->add_option("--seed", o.seed, "of the order of samples")
+  group->add_option("--seed", o.seed, "of the order of samples and of dropout")
       ->type_name("S")
       ->capture_default_str();
   group->add_flag("--shuffle,!--no-shuffle", o.shuffle,

@@ -81,7 +81,7 @@ public:
   /// the program, the trace. The resident peak of the process is at most
   /// hostMemoryConstant more, data sets and files to write apart.
   int64_t plannedHostBytes() const;
-  static constexpr int64_t hostMemoryConstant = int64_t(128) << 20;
+  static constexpr int64_t hostMemoryConstant = int64_t(64) << 20;
   /// The most bytes that the process has had resident; 0 where the system does
   /// not say. Allocates nothing.
   static int64_t measuredHostBytes();
