@@ -26,11 +26,14 @@ public:
         groups(pipeline ? 1
                         : static_cast<int>(
                               std::min<int64_t>(devices, problem.batch))) {
+    // As many replicas as there are samples, and microbatches to share them by.
+    while (groups > 1 && microbatches().empty())
+      --groups;
     checkPins();
   }
 
   Least<Baseline> least() const {
-    Baseline baseline{pipeline, microbatches().front(),
+    Baseline baseline{pipeline, groups, microbatches().front(),
                       options.recompute == Recompute::None};
     Draft draft = leastDraft(baseline);
     return {draft.plan.peakBytes, baseline};
@@ -44,7 +47,7 @@ public:
       for (bool keep : {false, true})
         if (options.recompute == Recompute::Auto ||
             keep == (options.recompute == Recompute::None))
-          consider({pipeline, u, keep});
+          consider({pipeline, groups, u, keep});
     if (!best && hostNeeded == 0)
       finish(leastDraft(smallest.choices));
     if (!best)
@@ -75,6 +78,14 @@ private:
           " is pinned to " + std::to_string(options.microbatch.value_or(0)) +
           ", accepted is one into which the problem can be split over " +
           std::to_string(groups) + " devices");
+    for (const Layer &layer : problem.layers)
+      for (const TensorUse &use : layer.tensors)
+        if (use.forwardWrites && groups > 1)
+          throw Error(
+              "the forward of layer '" + layer.name + "' updates tensor '" +
+              problem.tensors[use.tensor].name +
+              "' sample by sample, and the replicas of dp-swap run side "
+              "by side; accepted is pp-swap");
     if (options.update == UpdateOrder::JustInTime)
       throw Error("updates are pinned to just in time, but those of " +
                   std::string(name(options.schedule)) + " are deferred");

@@ -38,10 +38,7 @@ public:
       : problem(problem), baseline(baseline),
         devices(static_cast<int>(machine.devices.size())),
         layers(problem.layerCount()) {
-    program.groups =
-        baseline.pipeline
-            ? 1
-            : static_cast<int>(std::min<int64_t>(devices, problem.batch));
+    program.groups = baseline.groups;
     splitBatch();
     splitLayers();
   }

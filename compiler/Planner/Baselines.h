@@ -38,6 +38,7 @@ namespace harmony::planner {
 
 struct Baseline {
   bool pipeline = false; ///< pp-swap; else dp-swap
+  int groups = 1;        ///< replicas of dp-swap, a device each
   int64_t microbatch = 1;
   bool keep = false; ///< saved blocks stay from forward to backward; otherwise
                      ///< every layer is recomputed

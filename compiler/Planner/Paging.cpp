@@ -203,6 +203,19 @@ private:
     }
   }
 
+  /// Of a value its microbatch, which is that of the event's phase.
+  void touchHome(int event, const Piece &piece, bool writes) {
+    Touch touch{event, pieceHome(piece), writes};
+    if (isValue(piece.content)) {
+      const Phase &phase = program.phases[events[event].phase];
+      const Value &value = problem.values[piece.object];
+      touch.offset = phase.firstSample * value.bytesPerSample +
+                     phase.firstMicrobatch * value.fixedBytes;
+      touch.bytes = piece.bytes;
+    }
+    draft.homeTouches.push_back(touch);
+  }
+
   int64_t valueHomeBytes(int v) const {
     return problem.batch * problem.values[v].bytesPerSample +
            microbatches * problem.values[v].fixedBytes;
@@ -269,6 +282,8 @@ private:
                          : queue(QueueKind::Compute, operation.device),
                     operation.device, operation.tensor, -1, operation.phase);
       sections[i].event = event;
+      if (host || operation.kind == EventKind::Update)
+        draft.scalarTouches.push_back({event, 0, host});
       if (operation.phase < 0)
         continue;
       const Phase &phase = program.phases[operation.phase];
@@ -336,11 +351,15 @@ private:
       ++slot.next;
       --accesses[need.piece];
       if (need.writes) {
+        if (program.pieces[need.piece].content == Content::Tensor)
+          dropCopies(need.piece, d);
         slot.dirty = true;
         atHome[need.piece] = 0;
         made[need.piece] = 1;
       }
     }
+    if (operation.kind == EventKind::Contribute)
+      addContribution(i);
     for (const Need &need : operation.needs)
       if (need.writes && isValue(program.pieces[need.piece].content))
         send(i, need.piece, d);
@@ -375,6 +394,13 @@ private:
     slots[s].dirty = false;
     std::vector<int> &list = residents[deviceOf(s)];
     list.erase(std::find(list.begin(), list.end(), s));
+  }
+
+  /// Copies of a tensor on other devices, which no longer hold what it is.
+  void dropCopies(int piece, int device) {
+    for (int d = 0; d < devices; ++d)
+      if (d != device && slots[slotIndex(piece, d)].buffer >= 0)
+        drop(slotIndex(piece, d));
   }
 
   void reserve(int s) {
@@ -421,7 +447,7 @@ private:
                           value ? program.operations[at].phase : -1);
     events[event].bytes = what.bytes;
     touch(event, slots[s].buffer, false);
-    draft.homeTouches.push_back({event, pieceHome(what), true});
+    touchHome(event, what, true);
     (value ? sections[at].after : sections[i].before).push_back(event);
     slots[s].dirty = false;
     atHome[pieceOf(s)] = 1;
@@ -493,7 +519,7 @@ private:
     touch(event, slots[s].buffer, true);
     bool input = value && problem.values[what.object].isInput();
     if (!input)
-      draft.homeTouches.push_back({event, pieceHome(what), false});
+      touchHome(event, what, false);
     (value ? sections[i].loads : sections[i].before).push_back(event);
   }
 
@@ -536,20 +562,19 @@ private:
   /// room for it until then, else through the host store.
   void send(int i, int piece, int from) {
     bool gradient = program.pieces[piece].content == Content::ValueGradient;
-    int next = -1;
+    int next = -1, soonest = operationCount();
     for (int d = 0; d < devices; ++d) {
       const Slot &slot = slots[slotIndex(piece, d)];
-      if (d == from || slot.next == slot.operations.size())
+      if (slot.next == slot.operations.size())
         continue;
-      if (!gradient)
+      if (!gradient && d != from)
         sendTo(i, piece, from, d);
-      else if (next < 0 ||
-               slot.operations[slot.next] <
-                   slots[slotIndex(piece, next)]
-                       .operations[slots[slotIndex(piece, next)].next])
+      if (slot.operations[slot.next] < soonest) {
+        soonest = slot.operations[slot.next];
         next = d;
+      }
     }
-    if (next >= 0)
+    if (gradient && next >= 0 && next != from)
       sendTo(i, piece, from, next);
   }
 
@@ -581,7 +606,7 @@ private:
                                 d, what.object, what.use);
           events[event].bytes = what.bytes;
           touch(event, slots[s].buffer, false);
-          draft.homeTouches.push_back({event, pieceHome(what), true});
+          touchHome(event, what, true);
           suffix.push_back(event);
           atHome[pieceOf(s)] = 1;
         }
@@ -631,6 +656,20 @@ private:
       case ScalarRole::Contribution:
         break;
       }
+  }
+
+  void addContribution(int i) {
+    const Operation &operation = program.operations[i];
+    int scalar = problem.tensors[operation.tensor].contribution;
+    int buffer = makeBuffer(Content::Scalar, scalar, -1, 0, operation.device,
+                            problem.scalars[scalar].bytes);
+    touch(sections[i].event, buffer, true);
+    sections[i].after.push_back(transferScalar(EventKind::StoreScalar, scalar,
+                                               -1, operation.device, buffer));
+    int place = home(HomeKind::Scalar, scalar, -1, 0);
+    for (const Section &section : sections)
+      if (events[section.event].kind == EventKind::Epilogue)
+        draft.homeTouches.push_back({section.event, place, false});
   }
 
   void addSeed(int scalar) {
@@ -715,7 +754,8 @@ private:
                                : 0;
       }
     }
-    for (auto *touches : {&draft.bufferTouches, &draft.homeTouches})
+    for (auto *touches :
+         {&draft.bufferTouches, &draft.homeTouches, &draft.scalarTouches})
       for (Touch &touch : *touches)
         touch.event = index[touch.event];
     plan.traffic = trafficOf(plan, problem);
