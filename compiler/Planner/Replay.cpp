@@ -30,11 +30,14 @@ Replayer::Replayer(const Plan &plan, const Problem &problem, Report &report)
 
 void Replayer::run() {
   if (auto [first, second] = buffers.ambiguous(); first >= 0) {
-    report.add(
-        "live-range",
-        "buffers " + std::to_string(first) + " and " + std::to_string(second) +
-            " hold the same thing at the same time",
-        plan.buffers[first].first.event, plan.buffers[second].first.event);
+    const Buffer &x = plan.buffers[first], &y = plan.buffers[second];
+    report.add("live-range",
+               "buffers " + std::to_string(first) + " and " +
+                   std::to_string(second) + " both hold " + name(x.content) +
+                   " " + std::to_string(x.object) + " on device " +
+                   std::to_string(x.device) + " at " + text(y.first.event) +
+                   ", the first until " + text(x.last.event),
+               x.first.event, y.first.event);
     return;
   }
   if (!indexHomes())
