@@ -86,6 +86,7 @@ private:
   void linkChain(Flow &flow, const std::vector<int> &chain);
   void linkGradient(Flow &flow);
   void loadFromOthers(Flow &flow, int access, const std::vector<int> &sources);
+  bool wasThere(const Flow &flow, int access) const;
   void splitRuns(int p, int before);
 
   void chooseRings();

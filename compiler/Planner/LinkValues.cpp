@@ -272,11 +272,24 @@ void ValueBuilder::linkGradient(Flow &flow) {
     bool same = b.phase(before).device == b.phase(p).device;
     if (direct && same && staysBetween(place, before, p))
       join(flow, i, flow.accesses[sources.front()].segment);
-    else if (direct && copiesBetween(place, before, p))
+    else if (direct && copiesBetween(place, before, p) && !wasThere(flow, i))
       addSegment(flow, i, Source::Copy, sources.front());
     else
       loadFromOthers(flow, i, sources);
   }
+}
+
+/// Whether an earlier sum of the same samples was on the device: the place of a
+/// copy may have to be free since before that was gone.
+bool ValueBuilder::wasThere(const Flow &flow, int access) const {
+  int p = flow.accesses[access].phase;
+  for (int i = 0; i < access; ++i) {
+    int q = flow.accesses[i].phase;
+    if (b.phase(q).device == b.phase(p).device &&
+        b.phases[q].chain == b.phases[p].chain)
+      return true;
+  }
+  return false;
 }
 
 /// A phase whose output gradients another device makes recomputes before they

@@ -174,6 +174,31 @@ TEST(Build, RandomChoicesGiveValidPlans) {
   }
 }
 
+TEST(Build, RandomChoicesOnSeveralDevicesGiveValidPlans) {
+  std::mt19937 generator(21);
+  int copies = 0, splits = 0, divided = 0;
+  for (int round = 0; round < 1500; ++round) {
+    Problem problem = randomSizes(generator);
+    ASSERT_NO_THROW(problem.check()) << "round " << round;
+    Machine machine = randomMachine(1 + round % 8, generator);
+    Choices choices = randomChoices(problem, machine, generator);
+    Plan plan;
+    ASSERT_NO_THROW(plan = makePlan(problem, machine, choices))
+        << "round " << round;
+    ASSERT_EQ(problemsOf(plan, problem, machine), "") << "round " << round;
+    for (const Event &event : plan.events) {
+      copies += event.kind == EventKind::CopyValue ||
+                event.kind == EventKind::CopyValueGradient;
+      splits += event.kind == EventKind::Run && event.firstStep > 0;
+      for (const Wait &wait : event.waits)
+        divided += wait.times > 1 || wait.every > 1;
+    }
+  }
+  EXPECT_GT(copies, 1000);
+  EXPECT_GT(splits, 100);
+  EXPECT_GT(divided, 100);
+}
+
 /// Runs the queues by their timelines alone, as an engine does, in a given
 /// order of preference; false on deadlock.
 bool runsByTimelines(const Plan &plan, const std::vector<int> &preference) {

@@ -335,11 +335,209 @@ Choices randomChoices(const Problem &problem, std::mt19937 &generator) {
   return choices;
 }
 
+Problem randomSizes(std::mt19937 &generator) {
+  auto below = [&](int n) {
+    return static_cast<int>(generator() % static_cast<unsigned>(n));
+  };
+  Problem problem = random(generator);
+  if (problem.splittable) {
+    for (Function &function : problem.functions) {
+      const Cost one = function.costs.front();
+      function.costs.clear();
+      for (int64_t u = 1; u <= problem.batch; ++u)
+        function.costs.push_back({u, one.forwardSeconds * double(u),
+                                  one.backwardSeconds * double(u),
+                                  one.savedBytes * u, one.forwardWorkspace * u,
+                                  one.backwardWorkspace * u});
+    }
+    problem.microbatches.clear();
+    for (int64_t u = 1; u <= problem.batch; ++u)
+      problem.microbatches.push_back(u);
+  }
+  if (below(2))
+    for (Value &value : problem.values) {
+      value.fixedBytes = 0;
+      value.sliceable = true;
+    }
+  if (below(3) == 0) {
+    problem.epilogue = true;
+    for (Tensor &tensor : problem.tensors)
+      if (!tensor.gradientUses.empty() && below(3)) {
+        tensor.contribution = static_cast<int>(problem.scalars.size());
+        problem.scalars.push_back(
+            {"square of " + tensor.name, 8, ScalarRole::Contribution, -1});
+      }
+  }
+  return problem;
+}
+
+Machine randomMachine(int devices, std::mt19937 &generator) {
+  Machine machine = Machine::uniform("test", devices, unlimited, 1e9, 0);
+  bool sparse = generator() % 3 == 0;
+  for (int from = 0; from < devices; ++from)
+    for (int to = 0; to < devices; ++to)
+      if (from != to && !(sparse && generator() % 3 == 0))
+        machine.links.push_back({from, to, 4e9, 0, {}});
+  return machine;
+}
+
+namespace {
+
+/// Phases of one group, by pack.
+class RandomGroup {
+public:
+  RandomGroup(const Problem &problem, std::mt19937 &generator, int group,
+              int64_t firstSample, int64_t samples, std::vector<int> devices)
+      : problem(problem), generator(generator), group(group),
+        firstSample(firstSample), samples(samples),
+        devices(std::move(devices)) {}
+
+  /// Ends of the forward packs but the turn, and of the backward packs but the
+  /// turn; both lists end with the layer before the turn, or are empty.
+  std::vector<std::vector<PhaseChoice>> packs(const std::vector<int> &forward,
+                                              const std::vector<int> &backward,
+                                              int64_t forwardSize,
+                                              int64_t backwardSize, bool stay) {
+    int way = below(3); // a ring, mirrored, anywhere
+    std::vector<std::vector<PhaseChoice>> list;
+    size_t turn = forward.size();
+    for (size_t k = 0; k < forward.size(); ++k)
+      list.push_back(pack(PhaseKind::Forward, k ? forward[k - 1] + 1 : 0,
+                          forward[k], device(way, k), forwardSize));
+    int last = problem.layerCount() - 1;
+    list.push_back(pack(problem.training ? PhaseKind::Turn : PhaseKind::Forward,
+                        forward.empty() ? 0 : forward.back() + 1, last,
+                        device(way, turn),
+                        problem.training ? backwardSize : forwardSize));
+    for (size_t i = 0; i < backward.size(); ++i) {
+      size_t k = backward.size() - 1 - i;
+      list.push_back(pack(PhaseKind::Backward, k ? backward[k - 1] + 1 : 0,
+                          backward[k], device(way, way == 1 ? k : turn + 1 + i),
+                          backwardSize));
+      if (stay && below(2))
+        keep(list);
+    }
+    return list;
+  }
+
+private:
+  const Problem &problem;
+  std::mt19937 &generator;
+  int group;
+  int64_t firstSample, samples;
+  std::vector<int> devices;
+
+  int below(size_t n) { return static_cast<int>(generator() % n); }
+
+  int device(int way, size_t place) {
+    return way == 2 ? devices[below(devices.size())]
+                    : devices[place % devices.size()];
+  }
+
+  std::vector<PhaseChoice> pack(PhaseKind kind, int first, int last, int device,
+                                int64_t size) {
+    std::vector<PhaseChoice> parts;
+    int64_t whole = samples / size;
+    if (whole > 0)
+      parts.push_back(
+          {device, group, kind, first, last, size, firstSample, whole, false});
+    if (samples % size > 0)
+      parts.push_back({device, group, kind, first, last, samples % size,
+                       firstSample + whole * size, 1, false});
+    return parts;
+  }
+
+  /// The last pack, with the forward pack that is the same, if there is one.
+  static void keep(std::vector<std::vector<PhaseChoice>> &list) {
+    std::vector<PhaseChoice> &back = list.back();
+    for (std::vector<PhaseChoice> &front : list)
+      if (front[0].kind == PhaseKind::Forward &&
+          front[0].device == back[0].device &&
+          front[0].firstLayer == back[0].firstLayer &&
+          front[0].lastLayer == back[0].lastLayer &&
+          front[0].microbatch == back[0].microbatch)
+        for (auto *parts : {&front, &back})
+          for (PhaseChoice &phase : *parts)
+            phase.keep = true;
+  }
+};
+
+} // namespace
+
+Choices randomChoices(const Problem &problem, const Machine &machine,
+                      std::mt19937 &generator) {
+  auto below = [&](int64_t n) {
+    return static_cast<int>(generator() % static_cast<unsigned>(n));
+  };
+  Choices choices = randomChoices(problem, generator);
+  choices.slots = 1 + below(3);
+  int devices = static_cast<int>(machine.devices.size());
+  choices.groups = problem.splittable && below(2)
+                       ? 1 + below(std::min<int64_t>(devices, problem.batch))
+                       : 1;
+  int ring = devices / choices.groups;
+  auto ends = [&](int layers) {
+    std::vector<int> list;
+    for (int l = 0; l < layers; ++l)
+      if (l + 1 == layers || below(2))
+        list.push_back(l);
+    return list;
+  };
+  bool sliceable =
+      std::all_of(problem.values.begin(), problem.values.end(),
+                  [](const Value &value) { return value.sliceable; });
+  auto size = [&] {
+    return problem
+        .microbatches[below(static_cast<int64_t>(problem.microbatches.size()))];
+  };
+  int before = below(problem.layerCount()); // layers before the turn
+  std::vector<int> forward = ends(before);
+  std::vector<int> backward = below(2) ? forward : ends(before);
+  if (!problem.training)
+    backward.clear();
+  int64_t forwardSize = size();
+  int64_t backwardSize = sliceable && below(2) ? size() : forwardSize;
+  if (!problem.splittable)
+    forwardSize = backwardSize = problem.batch;
+  std::vector<std::vector<std::vector<PhaseChoice>>> groups;
+  int64_t sample = 0;
+  for (int g = 0; g < choices.groups; ++g) {
+    int64_t share = problem.batch / choices.groups +
+                    (g < problem.batch % choices.groups ? 1 : 0);
+    std::vector<int> own;
+    for (int d = 0; d < ring; ++d)
+      own.push_back(g * ring + d);
+    std::shuffle(own.begin(), own.end(), generator);
+    groups.push_back(
+        RandomGroup(problem, generator, g, sample, share, own)
+            .packs(forward, backward, forwardSize, backwardSize, choices.stay));
+    sample += share;
+  }
+  choices.phases.clear();
+  bool inTurn = below(2);
+  size_t packs = groups[0].size();
+  for (size_t i = 0; i < packs * groups.size(); ++i) {
+    const auto &pack = inTurn ? groups[i % groups.size()][i / groups.size()]
+                              : groups[i / packs][i % packs];
+    choices.phases.insert(choices.phases.end(), pack.begin(), pack.end());
+  }
+  choices.peers = below(4) > 0;
+  if (below(2))
+    for (size_t t = 0; t < problem.tensors.size(); ++t)
+      choices.owner.push_back(below(devices + 1) - 1);
+  return choices;
+}
+
 Plan makePlan(const Problem &problem, const Choices &choices) {
-  Draft draft = build(problem, machine(unlimited), choices);
+  return makePlan(problem, machine(unlimited), choices);
+}
+
+Plan makePlan(const Problem &problem, const Machine &machine,
+              const Choices &choices) {
+  Draft draft = build(problem, machine, choices);
   allocate(draft.plan);
   synchronize(draft);
-  simulate(draft.plan, problem, machine(unlimited));
+  simulate(draft.plan, problem, machine);
   return std::move(draft.plan);
 }
 

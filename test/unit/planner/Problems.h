@@ -41,8 +41,21 @@ Choices leastChoices(const Problem &problem, int64_t microbatch,
 /// Choices at random, consistent with the problem.
 Choices randomChoices(const Problem &problem, std::mt19937 &generator);
 
+/// The random problem with costs for every microbatch size, and at random with
+/// values that can be sliced and with an epilogue.
+Problem randomSizes(std::mt19937 &generator);
+/// `devices` devices, of which some have links to each other.
+Machine randomMachine(int devices, std::mt19937 &generator);
+/// Choices at random for several devices: groups, packs of either direction,
+/// rings and devices at random, sizes that leave a smaller microbatch, groups
+/// in turn or one behind the other.
+Choices randomChoices(const Problem &problem, const Machine &machine,
+                      std::mt19937 &generator);
+
 /// A complete plan.
 Plan makePlan(const Problem &problem, const Choices &choices);
+Plan makePlan(const Problem &problem, const Machine &machine,
+              const Choices &choices);
 
 /// One device; a link of 1 GB/s each way without latency.
 Machine machine(int64_t capacity);
