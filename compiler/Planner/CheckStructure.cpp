@@ -115,8 +115,7 @@ private:
   /// The group of an accumulator; nothing of other scalars.
   bool scalarUseExists(int scalar, int use) const {
     return problem.scalars[scalar].role == ScalarRole::Accumulator
-               ? within(std::max(use, plan.groups == 1 ? 0 : use),
-                        static_cast<size_t>(plan.groups))
+               ? within(use, static_cast<size_t>(plan.groups))
                : use == -1;
   }
 

@@ -16,6 +16,8 @@ Replayer::Replayer(const Plan &plan, const Problem &problem, Report &report)
       shares(groupShares(plan)), madeAgain(plan.phases.size()),
       tensorVersion(problem.tensors.size(), 0),
       written(problem.layers.size(), 0) {
+  for (const Scalar &scalar : problem.scalars)
+    seeded |= scalar.role == ScalarRole::Seed;
   int devices = 0;
   for (const Buffer &buffer : plan.buffers)
     devices = std::max(devices, buffer.device + 1);
@@ -175,8 +177,7 @@ void Replayer::storeScalar(const Event &event) {
   Bytes from = endOnDevice(event, event.device);
   bool sums = problem.scalars[event.object].role == ScalarRole::Accumulator;
   expect(from,
-         scalar(event.object, event.use,
-                sums ? shares[std::max(0, event.use)].bytes : 0),
+         scalar(event.object, event.use, sums ? shares[event.use].bytes : 0),
          "scalar");
   copy(from, endAtHome(event), moved(event));
 }
@@ -198,6 +199,7 @@ void Replayer::prologue() {
   for (int s = 0; s < static_cast<int>(problem.scalars.size()); ++s)
     if (problem.scalars[s].role == ScalarRole::Seed)
       store(home(HomeKind::Scalar, s, -1), scalar(s, -1, 0));
+  store(mark(EventKind::Prologue), mark());
 }
 
 /// All parts of the tensor's gradient, where the event finds them.
@@ -229,7 +231,9 @@ void Replayer::update(const Event &event) {
   int t = event.object;
   expectGradients(event);
   if (problem.epilogue)
-    expect(mark(EventKind::Epilogue), mark(), "epilogue");
+    for (EventKind kind : {EventKind::Prologue, EventKind::Epilogue})
+      if (kind == EventKind::Epilogue || seeded)
+        expect(mark(kind), mark(), "epilogue");
   auto place = [&](Content content, HomeKind kind) {
     return event.onHost ? home(kind, t, -1)
                         : on(event.device, content, t, -1, 0);

@@ -137,9 +137,8 @@ void Replayer::checkOutput(int v) {
 
 void Replayer::checkAccumulator(int s) {
   for (int group = 0; group < plan.groups; ++group) {
-    int use = findHome(HomeKind::Scalar, s, group) ? group : -1;
-    const Home *home = findHome(HomeKind::Scalar, s, use);
-    Held expected{Held::Scalar,        s, use, executions - 1, 0, 0,
+    const Home *home = findHome(HomeKind::Scalar, s, group);
+    Held expected{Held::Scalar,        s, group, executions - 1, 0, 0,
                   shares[group].bytes, 0};
     if (!home || finalHeld(allOf(*home)) != placed(expected, home->offset))
       report.add("scalar", "scalar '" + problem.scalars[s].name +

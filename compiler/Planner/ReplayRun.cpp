@@ -143,11 +143,10 @@ void Replayer::accumulateLoss(const Phase &phase, int layer, int s) {
     const Scalar &what = problem.scalars[i];
     if (what.role != ScalarRole::Accumulator || what.layer != layer)
       continue;
-    int use = findHome(HomeKind::Scalar, i, phase.group) ? phase.group : -1;
-    Bytes bytes = on(phase.device, Content::Scalar, i, use, s);
+    Bytes bytes = on(phase.device, Content::Scalar, i, phase.group, s);
     int64_t before = sharePosition(phase);
-    expect(bytes, scalar(i, use, before), "scalar");
-    store(bytes, scalar(i, use, before + phase.microbatch));
+    expect(bytes, scalar(i, phase.group, before), "scalar");
+    store(bytes, scalar(i, phase.group, before + phase.microbatch));
   }
 }
 

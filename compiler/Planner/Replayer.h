@@ -41,6 +41,8 @@ private:
   /// executions.
   std::vector<int64_t> written;
 
+  bool seeded = false; ///< there is a prologue
+
   bool indexHomes();
 
   //===--- accesses: ReplayAccess.cpp ---===//
