@@ -58,6 +58,8 @@ void printOperators(ModuleOp module) {
 void printInterface(func::FuncOp main) {
   llvm::outs() << "inputs (N samples):\n";
   for (unsigned i = 0; i < main.getNumArguments(); ++i) {
+    if (main.getArgAttr(i, nn::kSampleKeysAttr))
+      continue; // made by the runtime
     llvm::outs() << llvm::formatv(
         "  {0}: {1}",
         main.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue(),

@@ -115,8 +115,78 @@ static Results decomposeCrossEntropy(CrossEntropyOp op, Algebra &algebra) {
   return {losses, logSum};
 }
 
+Value harmony::nn::philox(Algebra &algebra, std::array<Value, 4> counter,
+                          std::array<Value, 2> key) {
+  constexpr int64_t kMultipliers[2] = {0xD2511F53, 0xCD9E8D57},
+                    kIncrements[2] = {0x9E3779B9, 0xBB67AE85};
+  constexpr int kRounds = 10;
+  RankedTensorType type = Algebra::typeOf(counter[0]);
+  auto word = [&](Value value) {
+    return algebra.apply<arith::AndIOp>(value,
+                                        algebra.integer(0xFFFFFFFF, type));
+  };
+  auto mix = [&](Value a, Value b, Value c) {
+    return algebra.apply<arith::XOrIOp>(algebra.apply<arith::XOrIOp>(a, b), c);
+  };
+  for (int round = 0; round < kRounds; ++round) {
+    Value high[2], low[2];
+    for (int i = 0; i < 2; ++i) {
+      Value product = algebra.apply<arith::MulIOp>(
+          counter[2 * i], algebra.integer(kMultipliers[i], type));
+      high[i] =
+          algebra.apply<arith::ShRUIOp>(product, algebra.integer(32, type));
+      low[i] = word(product);
+    }
+    counter = {mix(high[1], counter[1], key[0]), low[1],
+               mix(high[0], counter[3], key[1]), low[0]};
+    for (int i = 0; i < 2; ++i)
+      key[i] = word(algebra.apply<arith::AddIOp>(
+          key[i], algebra.integer(kIncrements[i], type)));
+  }
+  return counter[0];
+}
+
+static Results decomposeRandom(RandomOp op, Algebra &algebra) {
+  RankedTensorType type = Algebra::typeOf(op.getResult()),
+                   keys = Algebra::typeOf(op.getKeys());
+  int64_t batchAxis = op.getAxis();
+  auto broadcastKey = [&](int64_t column) {
+    SmallVector<int64_t> one{keys.getDimSize(0), 1};
+    auto sliced =
+        RankedTensorType::get(one, keys.getElementType(), keys.getEncoding());
+    auto flat = RankedTensorType::get(keys.getDimSize(0), keys.getElementType(),
+                                      keys.getEncoding());
+    Value value = algebra.slice(op.getKeys(), {0, column}, {1, 1}, sliced);
+    return algebra.broadcast(algebra.reshape(value, flat), {batchAxis}, type);
+  };
+  auto low = [&](Value value) {
+    return algebra.apply<arith::AndIOp>(value,
+                                        algebra.integer(0xFFFFFFFF, type));
+  };
+  Value element = algebra.integer(0, type);
+  int64_t stride = 1;
+  for (int64_t axis = type.getRank(); axis-- > 0;) {
+    if (axis == batchAxis)
+      continue;
+    Value index =
+        IotaOp::create(algebra.getBuilder(), algebra.getLoc(), type, axis);
+    element = algebra.apply<arith::AddIOp>(
+        element,
+        algebra.apply<arith::MulIOp>(index, algebra.integer(stride, type)));
+    stride *= type.getDimSize(axis);
+  }
+  Value seed = broadcastKey(2);
+  Value seedHigh =
+      algebra.apply<arith::ShRUIOp>(seed, algebra.integer(32, type));
+  Value stream = algebra.broadcast(op.getStream(), {}, type);
+  return {philox(
+      algebra,
+      {low(element), low(broadcastKey(0)), low(broadcastKey(1)), seedHigh},
+      {low(seed), low(stream)})};
+}
+
 bool harmony::nn::isComposite(Operation *op) {
-  return isa<SoftmaxOp, LayerNormOp, GeluOp, CrossEntropyOp>(op);
+  return isa<SoftmaxOp, LayerNormOp, GeluOp, CrossEntropyOp, RandomOp>(op);
 }
 
 FailureOr<SmallVector<Value>> harmony::nn::decompose(Operation *op,
@@ -130,5 +200,6 @@ FailureOr<SmallVector<Value>> harmony::nn::decompose(Operation *op,
       .Case([&](CrossEntropyOp loss) {
         return decomposeCrossEntropy(loss, algebra);
       })
+      .Case([&](RandomOp random) { return decomposeRandom(random, algebra); })
       .Default([](Operation *) { return failure(); });
 }

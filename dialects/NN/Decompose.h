@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // The one definition of each composite op (softmax, layer_norm, gelu,
-// cross_entropy) in primitives. The order of operations here is the meaning:
+// cross_entropy, random) in primitives. The order of operations here is the meaning:
 // code generation, the reference evaluator and recomputation in the backward
 // all take it from here, so that they agree bit by bit.
 //
@@ -16,6 +16,8 @@
 #define DIALECTS_NN_DECOMPOSE_H
 
 #include "dialects/NN/Algebra.h"
+
+#include <array>
 
 namespace harmony::nn {
 
@@ -39,6 +41,11 @@ mlir::Value normalize(Algebra &algebra, mlir::Value operand, mlir::Value mean,
 mlir::Value applyLayerNorm(Algebra &algebra, mlir::Value operand,
                            mlir::Value scale, mlir::Value shift,
                            mlir::Value mean, mlir::Value inverseDeviation);
+
+/// Word 0 of Philox4x32-10 (Salmon, Moraes, Dror and Shaw: Parallel random
+/// numbers: as easy as 1, 2, 3; SC 2011), elementwise on i64 values below 2^32.
+mlir::Value philox(Algebra &algebra, std::array<mlir::Value, 4> counter,
+                   std::array<mlir::Value, 2> key);
 
 /// Constants of the tanh form of gelu: tanh(kGeluScale * (x + kGeluCubic *
 /// x^3)).

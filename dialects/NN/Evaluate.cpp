@@ -513,6 +513,10 @@ LogicalResult Evaluator::evaluateOp(Operation *op) {
       .Case([&](func::CallOp call) { return evaluateCall(call); })
       .Case([&](GetOp get) { return evaluateGet(get); })
       .Case([&](LossOp loss) { return evaluateLoss(loss); })
+      .Case([&](ByModeOp mode) -> LogicalResult {
+        copy(mode.getTraining(), mode.getResult());
+        return success();
+      })
       .Case([&](GroupOp group) -> LogicalResult {
         for (auto [argument, operand] :
              llvm::zip(group.getBody().getArguments(), group.getOperands()))

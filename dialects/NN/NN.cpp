@@ -550,6 +550,25 @@ static LogicalResult verifyRows(Operation *op, RankedTensorType type) {
   return success();
 }
 
+LogicalResult RandomOp::verify() {
+  auto integer = IntegerType::get(getContext(), 64);
+  RankedTensorType keys = typeOf(getKeys()), type = typeOf(getResult());
+  if (keys.getRank() != 2 || keys.getDimSize(1) != 3 ||
+      keys.getElementType() != integer)
+    return emitOpError("keys must be rows of 3 i64, not ") << keys;
+  if (getStream().getType() != RankedTensorType::get({}, integer))
+    return emitOpError("stream must be an i64 scalar, not ")
+           << getStream().getType();
+  int64_t axis = getAxis();
+  if (type.getElementType() != integer || axis < 0 || axis >= type.getRank() ||
+      !(getExtent(type, axis) == getExtent(keys, 0)))
+    return emitOpError("result must hold i64, and one index of axis ")
+           << axis << " for each row of " << keys << ", not " << type;
+  return success();
+}
+
+LogicalResult ByModeOp::verify() { return success(); }
+
 LogicalResult SoftmaxOp::verify() {
   if (getOperand().getType() != getResult().getType())
     return emitOpError("result type must be the operand's");

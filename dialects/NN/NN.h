@@ -31,6 +31,8 @@ namespace harmony::nn {
 /// Names of attributes on functions and their arguments and results.
 inline constexpr llvm::StringLiteral kNameAttr =
     "nn.name"; ///< of a graph input or output
+/// Of the graph input that the runtime makes: what nn.random reads.
+inline constexpr llvm::StringLiteral kSampleKeysAttr = "nn.sample_keys";
 inline constexpr llvm::StringLiteral kLayerAttr = "nn.layer"; ///< of functions
 inline constexpr llvm::StringLiteral kLayerNameAttr =
     "nn.layer_name"; ///< of calls

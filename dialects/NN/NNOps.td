@@ -303,6 +303,28 @@ def NN_UnpoolOp : NN_PureOp<"unpool"> {
                                   "`:` type($operand) (`,` type($position)^)? `->` type($result)");
 }
 
+def NN_RandomOp : NN_PureOp<"random"> {
+  let summary = "32 random bits for every element, the same whenever they are asked for";
+  let description = [{
+    Word 0 of Philox4x32-10 (Salmon and others, 2011): counter (element within the sample, row-major; sample; step;
+    high half of the seed), key (low half of the seed, stream). `keys` holds one row (sample within the minibatch,
+    step, seed) for each sample of the microbatch, as the runtime writes it; `stream` tells the ops of a model apart.
+    So the bits depend neither on the microbatch nor on where or how often they are computed. Index i of `axis` of
+    the result belongs to row i of the keys. A composite, and a source like iota: repeated in every group that reads it.
+  }];
+  let arguments = (ins AnyRankedTensor:$keys, AnyRankedTensor:$stream, I64Attr:$axis);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$keys `stream` $stream `axis` $axis attr-dict `:` type($keys) `,` type($stream) `->` type($result)";
+}
+
+def NN_ByModeOp : NN_PureOp<"by_mode", [AllTypesMatch<["training", "evaluation", "result"]>]> {
+  let summary = "the first operand in a training step, the second in evaluation";
+  let description = [{Resolved by form-layers, which makes a chain of each.}];
+  let arguments = (ins AnyRankedTensor:$training, AnyRankedTensor:$evaluation);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$training `or` $evaluation attr-dict `:` type($result)";
+}
+
 // Composites: ops that deserve a backward of their own. Each means what
 // `decompose` (Decompose.h) says in the ops above; they stay whole until code
 // generation.

@@ -31,7 +31,7 @@ bool harmony::autodiff::isRecomputable(Value value) {
     return false;
   if (isa<LayerNormOp>(op))
     return value == cast<LayerNormOp>(op).getResult();
-  if (isView(op) || isa<IotaOp, GetOp, SoftmaxOp, GeluOp, MaxPoolOp, SumPoolOp,
+  if (isView(op) || isa<IotaOp, RandomOp, GetOp, SoftmaxOp, GeluOp, MaxPoolOp, SumPoolOp,
                         arith::ConstantOp>(op))
     return true;
   return isa_and_nonnull<arith::ArithDialect, math::MathDialect>(

@@ -49,7 +49,8 @@ DenseSet<Operation *> findLeaves(func::FuncOp function) {
                                                  : leaves.contains(producer);
   };
   for (Operation &op : function.front().without_terminator()) {
-    bool isSource = isa<arith::ConstantOp, nn::BroadcastOp, nn::IotaOp>(op);
+    bool isSource =
+        isa<arith::ConstantOp, nn::BroadcastOp, nn::IotaOp, nn::RandomOp>(op);
     bool isCheap = isPointwise(&op) &&
                    !isa<math::MathDialect>(op.getDialect()) &&
                    !isa<arith::DivFOp>(op);

@@ -395,6 +395,8 @@ struct FormLayers : harmony::impl::FormLayersPassBase<FormLayers> {
     evaluate.setName(kEvaluateName);
     symbols.insert(evaluate, std::next(Block::iterator(main)));
     bool trains = !main.getOps<nn::LossOp>().empty();
+    resolveModes(main, trains);
+    resolveModes(evaluate, /*trains=*/false);
     if (trains) {
       dropResults(main);
       buildPrologue(main, symbols);
@@ -431,6 +433,16 @@ struct FormLayers : harmony::impl::FormLayersPassBase<FormLayers> {
       constant.replaceAllUsesWith(get.getResult());
       constant.erase();
     }
+  }
+
+  static void resolveModes(func::FuncOp function, bool trains) {
+    for (auto op :
+         llvm::make_early_inc_range(function.getOps<nn::ByModeOp>())) {
+      op.getResult().replaceAllUsesWith(trains ? op.getTraining()
+                                               : op.getEvaluation());
+      op.erase();
+    }
+    eraseDeadOps(function);
   }
 
   /// The training forward computes the loss alone.

@@ -24,6 +24,8 @@ def FormLayersPass : Pass<"harmony-form-layers", "mlir::ModuleOp"> {
     and transposed weights never travel. Loss denominators, which depend on inputs alone,
     are gathered in `@prologue`.
 
+    `nn.by_mode` is resolved: `@main` reads the value of training, `@evaluate` that of evaluation.
+
     Arguments that get a gradient (trained parameters, values of the chain) and results
     that receive one are marked `nn.differentiable`.
   }];

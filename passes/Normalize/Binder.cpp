@@ -21,6 +21,11 @@ Binder::Binder(onnx::NodeOp node, TensorBuilder &builder,
 
 int64_t Binder::version() const { return onnx::NodeOp(node).getVersion(); }
 
+std::string Binder::stableName() {
+  StringRef name = node.getNodeName();
+  return (name.empty() ? onnx::getValueName(node->getResult(0)) : name).str();
+}
+
 bool Binder::hasInput(unsigned index) const {
   return onnx::NodeOp(node).hasInput(index);
 }

@@ -40,6 +40,8 @@ public:
   TensorBuilder &build() { return builder; }
   Tensor refuse(const llvm::Twine &message) { return builder.fail(message); }
   int64_t version() const;
+  /// The node's name, or its first output's.
+  std::string stableName();
 
   unsigned inputCount() const { return inputs.size(); }
   bool hasInput(unsigned index) const;

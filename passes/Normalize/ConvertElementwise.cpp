@@ -194,45 +194,54 @@ void addCasts(ConverterTable &table) {
              [](Binder &b) { b.output(0, b.input(0)); });
 }
 
-/// Dropout that does nothing: in inference mode, or with ratio 0. Output 1 is
-/// the mask.
-void dropout(Binder &b, std::optional<double> ratio, bool training) {
+/// Output 1 is the mask. In evaluation all elements are kept, so that nothing is
+/// random where there is no training.
+void dropout(Binder &b, double ratio) {
+  TensorBuilder &build = b.build();
   Tensor x = b.input(0);
   if (!x)
     return;
-  if (training && (!ratio || *ratio != 0)) {
-    b.refuse(ratio ? "dropout with ratio " + std::to_string(*ratio) +
-                         " in training mode is not supported; accepted is 0"
-                   : std::string("dropout with a ratio that is not constant is "
-                                 "not supported"));
+  Tensor all =
+      build.expand(build.scalar(build.getBuilder().getI1Type(), 1), x.shape());
+  if (ratio == 0 || build.evaluationOnly) {
+    b.output(0, x);
+    if (b.isOutputUsed(1))
+      b.output(1, all);
     return;
   }
-  b.output(0, x);
+  Tensor isKept = build.dropoutMask(x.shape(), ratio, b.stableName());
+  Tensor scaled = build.scale(x, ratio < 1 ? 1 / (1 - ratio) : 0);
+  Tensor dropped = build.select(isKept, scaled, build.scalarLike(x, 0));
+  b.output(0, build.byMode(dropped, x));
   if (b.isOutputUsed(1))
-    b.output(1, b.build().expand(
-                    b.build().scalar(b.build().getBuilder().getI1Type(), 1),
-                    x.shape()));
+    b.output(1, build.byMode(isKept, all));
 }
 
 void addDropout(ConverterTable &table) {
   table.onOp("Dropout", {7, 10}, [](Binder &b) {
     b.ignore("ratio"); // inference only
-    dropout(b, 0.0, false);
+    dropout(b, 0);
   });
   table.onOp("Dropout", {12, 13, 22}, [](Binder &b) {
-    b.ignore("seed"); // nothing random is left
-    std::optional<double> ratio = 0.5;
-    if (b.hasInput(1)) {
-      Tensor given = b.input(1);
-      ratio = given ? given.splatNumber() : std::nullopt;
+    b.ignore("seed"); // --seed and the node's name are the seed
+    auto number = [&](unsigned index, double otherwise) {
+      if (!b.hasInput(index))
+        return std::optional(otherwise);
+      Tensor given = b.input(index);
+      return given ? given.splatNumber() : std::nullopt;
+    };
+    std::optional<double> ratio = number(1, 0.5), training = number(2, 0);
+    if (!ratio || *ratio < 0 || *ratio > 1) {
+      b.refuse(ratio ? "ratio is " + std::to_string(*ratio) +
+                           ", accepted is [0, 1]"
+                     : std::string("ratio must be a constant"));
+      return;
     }
-    bool training = false;
-    if (b.hasInput(2)) {
-      Tensor mode = b.input(2);
-      std::optional<double> value = mode ? mode.splatNumber() : std::nullopt;
-      training = !value || *value != 0;
+    if (!training) {
+      b.refuse("training_mode must be a constant");
+      return;
     }
-    dropout(b, ratio, training);
+    dropout(b, *training != 0 ? *ratio : 0);
   });
 }
 

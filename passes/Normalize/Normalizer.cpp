@@ -135,6 +135,9 @@ LogicalResult Normalizer::bindInputs() {
   builder =
       std::make_unique<TensorBuilder>(module, OpBuilder::atBlockEnd(body));
   builder->fixedBatch = inputs->fixedBatch;
+  random = std::make_unique<RandomSource>(main);
+  builder->random = random.get();
+  builder->evaluationOnly = options.forward;
   if (inputs->fixedBatch)
     module->setAttr("nn.fixed_batch",
                     moduleBuilder.getI64IntegerAttr(inputs->fixedBatch));

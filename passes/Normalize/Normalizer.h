@@ -57,6 +57,7 @@ private:
       roles; ///< by initializer symbol
   llvm::StringMap<onnx::InitializerOp> initializers;
   mlir::func::FuncOp main;
+  std::unique_ptr<RandomSource> random;
   std::unique_ptr<TensorBuilder> builder;
   std::unique_ptr<GraphConverter> converter;
   std::vector<Output> outputs;

@@ -18,6 +18,7 @@
 #define PASSES_NORMALIZE_TENSORBUILDER_H
 
 #include "dialects/NN/Window.h"
+#include "passes/Normalize/RandomSource.h"
 #include "passes/Normalize/SymbolicTensor.h"
 
 #include "mlir/IR/Builders.h"
@@ -82,6 +83,10 @@ public:
   /// Samples per step where the model has a fixed batch, else 0: a constant
   /// extent in a reshape may stand for N then.
   int64_t fixedBatch = 0;
+  /// Null where nothing may be random.
+  RandomSource *random = nullptr;
+  /// There are no training steps: byMode's second operand is the value.
+  bool evaluationOnly = false;
 
   // Sources.
   Tensor known(mlir::Type type, llvm::ArrayRef<Extent> shape,
@@ -135,8 +140,8 @@ public:
   // Structure.
   Tensor expand(const Tensor &x, llvm::ArrayRef<Extent> shape);
   Tensor reshape(const Tensor &x, llvm::ArrayRef<Extent> shape);
-  /// `rows` with its axes up to the batch merged, see TensorData::rows; `reason`
-  /// is why its elements cannot be used like this.
+  /// `rows` with its axes up to the batch merged, see TensorData::rows;
+  /// `reason` is why its elements cannot be used like this.
   Tensor mergeRows(const Tensor &rows, llvm::ArrayRef<Extent> shape,
                    const llvm::Twine &reason);
   Tensor transpose(const Tensor &x, llvm::ArrayRef<int64_t> permutation);
@@ -190,6 +195,15 @@ public:
   /// Losses per row: logits [R.., C], labels [R..].
   Tensor crossEntropy(const Tensor &logits, const Tensor &labels,
                       std::optional<int64_t> ignoreIndex);
+
+  // What is random, or differs between training and evaluation.
+  /// 32 random bits for each element, as int64. `name` is the operator's, by
+  /// which it is told apart from others; the batch axis has factor 1.
+  Tensor randomBits(llvm::ArrayRef<Extent> shape, llvm::StringRef name);
+  /// True with probability 1 - ratio.
+  Tensor dropoutMask(llvm::ArrayRef<Extent> shape, double ratio,
+                     llvm::StringRef name);
+  Tensor byMode(const Tensor &training, const Tensor &evaluation);
 
   /// A scalar that is the same for all samples, as a sum over samples.
   Tensor toBatchSum(const Tensor &x);

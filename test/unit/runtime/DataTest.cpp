@@ -309,6 +309,8 @@ protected:
     labels.hasIgnored = 1;
     labels.ignored = -100;
     builder.input("mask", HM_F32, {0, 5}, 0, 1u << HM_PROGRAM_EVALUATE);
+    builder.input("keys", HM_I64, {0, 3}, 16, 1u << HM_PROGRAM_STEP).source =
+        HM_INPUT_KEYS;
     builder.header.batchBytes = 128;
     builder.program(HM_PROGRAM_STEP, 2);
     bytes = builder.finish();
@@ -414,6 +416,29 @@ TEST_F(DataSetTest, TheLoaderGoesThroughEpochsInOrder) {
       loader.release();
     }
   }
+}
+
+TEST_F(DataSetTest, KeysOfRandomNumbersCountSamplesAndSteps) {
+  write({{"x", x}, {"labels", y}});
+  DataSet data = load();
+  EXPECT_EQ(data.array(3), nullptr);
+  BatchFiller filler(*blob, data, HM_PROGRAM_STEP);
+  std::vector<char> a(128), b(128);
+  auto keys = [](const char *batch) {
+    std::vector<int64_t> values(6);
+    std::memcpy(values.data(), batch + 16, 48);
+    return values;
+  };
+  constexpr uint64_t seed = ~uint64_t(0) - 4;
+  Loader loader(filler, 3, true, seed, {a.data(), b.data()});
+  for (int64_t step = 1; step < 5; ++step) {
+    EXPECT_EQ(keys(loader.acquire()),
+              (std::vector<int64_t>{0, step, -5, 1, step, -5}));
+    loader.release();
+  }
+  int64_t indices[] = {2, 1};
+  filler.fill(a.data(), indices);
+  EXPECT_EQ(keys(a.data()), (std::vector<int64_t>{0, 0, 0, 1, 0, 0}));
 }
 
 TEST_F(DataSetTest, SyntheticValuesAreInRange) {
