@@ -179,7 +179,13 @@ int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
     return kRefused;
   model = std::move(*built);
   outcome = planProblem(model.problem, machine, options, given);
-  return outcome.exitCode;
+  if (outcome.exitCode)
+    return outcome.exitCode;
+  int groups = outcome.planned.plan.groups;
+  if (forTraining && groups > 1 &&
+      failed(lowerUpdatesForGroups(*module, *kernels, model, groups)))
+    return kRefused;
+  return kDone;
 }
 
 /// Parameters, as many bytes of gradients, and the optimizer's state.

@@ -111,6 +111,24 @@ public:
     return std::move(model);
   }
 
+  LogicalResult lowerForGroups(const Model &built, int groups) {
+    llvm::StringMap<int> parts; // by parameter
+    for (auto [variable, tensor] :
+         llvm::zip(built.tensorVariable, built.problem.tensors))
+      parts[variable] = static_cast<int>(tensor.gradientUses.size()) * groups;
+    for (auto op : module.getOps<nn::OptimizeOp>()) {
+      int tensor = llvm::find(built.tensorVariable, op.getParameter()) -
+                   built.tensorVariable.begin();
+      if (failed(lowerUpdate(op, built.updates[tensor],
+                             parts.lookup(op.getParameter()))))
+        return failure();
+    }
+    for (auto op : module.getOps<nn::ContributionOp>())
+      if (failed(lowerContribution(op, parts.lookup(op.getParameter()))))
+        return failure();
+    return success();
+  }
+
 private:
   //===--------------------------------------------------------------------===//
   // The problem
@@ -596,8 +614,7 @@ private:
       tensor.contribution = model.problem.scalars.size();
       model.problem.scalars.push_back({"contribution of " + tensor.name,
                                        found->second,
-                                       planner::ScalarRole::Contribution,
-                                       -1});
+                                       planner::ScalarRole::Contribution, -1});
     }
     OwningOpRef<func::FuncOp> function = cast<func::FuncOp>(
         symbols.lookup<func::FuncOp>(epilogue.getFunction())->clone());
@@ -686,7 +703,7 @@ private:
   }
 
   ModuleOp module, kernels;
-  const ModelOptions &options;
+  const ModelOptions options;
   SymbolTable symbols;
   Model model;
   llvm::StringMap<int> tensors, functions;
@@ -698,4 +715,10 @@ private:
 FailureOr<Model> harmony::buildModel(ModuleOp module, ModuleOp kernels,
                                      const ModelOptions &options) {
   return ModelBuilder(module, kernels, options).run();
+}
+
+LogicalResult harmony::lowerUpdatesForGroups(ModuleOp module, ModuleOp kernels,
+                                             const Model &model, int groups) {
+  return ModelBuilder(module, kernels, ModelOptions())
+      .lowerForGroups(model, groups);
 }

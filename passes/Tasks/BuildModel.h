@@ -38,6 +38,12 @@ struct ModelOptions {
 mlir::FailureOr<Model> buildModel(mlir::ModuleOp module, mlir::ModuleOp kernels,
                                   const ModelOptions &options);
 
+/// Adds the tasks that update tensors, and those of contributions, from the
+/// gradients of as many data-parallel groups as the plan of `model` has.
+mlir::LogicalResult lowerUpdatesForGroups(mlir::ModuleOp module,
+                                          mlir::ModuleOp kernels,
+                                          const Model &model, int groups);
+
 } // namespace harmony
 
 #endif // PASSES_TASKS_BUILDMODEL_H
