@@ -33,6 +33,8 @@ void TensorBuilder::plan() {
                         !decision.exchanged &&
                         !(decision.updated && decision.onHost);
   }
+  for (std::vector<int> &sections : b.foreignUpdates)
+    std::sort(sections.begin(), sections.end());
 }
 
 /// Run accesses of a tensor by phase, ascending.

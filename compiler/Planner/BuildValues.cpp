@@ -84,9 +84,9 @@ void ValueBuilder::coverCopied(int buffer, int from) {
   int device = b.draft.plan.buffers[buffer].device;
   for (const auto *list :
        {&b.devicePhases[device], &b.foreignUpdates[device]}) {
-    for (int p : *list)
-      if (p >= b.phases[from].root && p < from)
-        b.cover(buffer, b.phases[p].runs[0], 0, 0);
+    auto it = std::lower_bound(list->begin(), list->end(), b.phases[from].root);
+    if (it != list->end() && *it < from)
+      b.cover(buffer, b.phases[*it].runs[0], 0, 0);
   }
 }
 

@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 using namespace harmony::planner;
 using namespace harmony::planner::test;
 
@@ -221,9 +223,10 @@ bool runsByTimelines(const Plan &plan, const std::vector<int> &preference) {
       bool ready = true;
       for (const Wait &wait : plan.events[e].waits) {
         TimelineWait line = timelineWait(plan, lines, wait);
-        ready &= reached[line.queue] >=
-                 at.execution * lines.period[line.queue] + line.base +
-                     at.iteration * line.perIteration;
+        ready &= at.iteration < line.from ||
+                 reached[line.queue] >=
+                     at.execution * lines.period[line.queue] + line.base +
+                         at.iteration / line.every * line.perIteration;
       }
       if (!ready)
         continue;
@@ -253,9 +256,12 @@ bool runsByTimelines(const Plan &plan, const std::vector<int> &preference) {
 TEST(Build, TimelinesNeverDeadlock) {
   std::mt19937 generator(9);
   for (int round = 0; round < 300; ++round) {
-    Problem problem = random(generator);
-    Plan plan = makePlan(problem, randomChoices(problem, generator));
-    std::vector<int> preference = {0, 1, 2, 3, 4, 5};
+    Problem problem = randomSizes(generator);
+    Machine machine = randomMachine(1 + round % 8, generator);
+    Plan plan =
+        makePlan(problem, machine, randomChoices(problem, machine, generator));
+    std::vector<int> preference(plan.queues.size());
+    std::iota(preference.begin(), preference.end(), 0);
     std::shuffle(preference.begin(), preference.end(), generator);
     ASSERT_TRUE(runsByTimelines(plan, preference)) << "round " << round;
   }

@@ -1,0 +1,324 @@
+//===- BuildDevicesTest.cpp - Plans of several devices --------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/unit/planner/Problems.h"
+
+#include "compiler/Planner/Layout.h"
+#include "compiler/Planner/Partition.h"
+
+#include <gtest/gtest.h>
+
+using namespace harmony::planner;
+using namespace harmony::planner::test;
+
+namespace {
+
+/// Equal devices with links between any two.
+Machine linked(int devices) {
+  return Machine::uniform("test", devices, unlimited, 1e9, 0,
+                          {0, 0, 4e9, 0, {}});
+}
+
+/// Layers a pack, values on the devices, nothing else stays.
+Choices pipeline(const Problem &problem, int groups, int devices,
+                 int layersPerPack, int64_t microbatch) {
+  Choices choices = leastChoices(problem, microbatch);
+  choices.groups = groups;
+  choices.phases = phasesOf(
+      problem, uniformLayout(problem, groups, devices, Placement::Ring,
+                             evenPartition(problem.layerCount(), layersPerPack),
+                             microbatch));
+  choices.slots = 2;
+  choices.place.assign(problem.values.size(), Place::Device);
+  choices.gradientPlace = choices.place;
+  return choices;
+}
+
+/// The event of a kind for an object, the `nth` in issue order; -1: none.
+int eventOf(const Plan &plan, EventKind kind, int object, int nth = 0) {
+  for (int e = 0; e < static_cast<int>(plan.events.size()); ++e)
+    if (plan.events[e].kind == kind && plan.events[e].object == object &&
+        nth-- == 0)
+      return e;
+  return -1;
+}
+
+int count(const Plan &plan, EventKind kind) {
+  int found = 0;
+  for (const Event &event : plan.events)
+    found += event.kind == kind;
+  return found;
+}
+
+/// The Run of a phase that has its last step.
+int runOf(const Plan &plan, int phase) {
+  for (int e = static_cast<int>(plan.events.size()) - 1; e >= 0; --e)
+    if (plan.events[e].kind == EventKind::Run && plan.events[e].phase == phase)
+      return e;
+  return -1;
+}
+
+const Wait *waitFor(const Plan &plan, int event, int awaited) {
+  for (const Wait &wait : plan.events[event].waits)
+    if (wait.event == awaited)
+      return &wait;
+  return nullptr;
+}
+
+/// The buffer into which an event copies.
+const Buffer &destination(const Plan &plan, int event, Content content) {
+  const Event &copy = plan.events[event];
+  return *plan.find(content, copy.object, copy.use, copy.device, {event, 0},
+                    copy.phase < 0 ? 0 : plan.phases[copy.phase].firstSample);
+}
+
+TEST(BuildDevices, CopiesGoIntoRingsWhereTheReceiverIsFree) {
+  // F0 on device 0, F1 on 1, F2 on 0, T on 1, B2 on 0, B1 on 1, B0 on 0.
+  Problem problem = chain(4, 8);
+  Choices choices = pipeline(problem, 1, 2, 1, 1);
+  Plan plan = makePlan(problem, linked(2), choices);
+  ASSERT_EQ(problemsOf(plan, problem, linked(2)), "");
+  // The output of layer 0: device 1 has nothing before it. Layer 1 reads it
+  // forward, and its backward again, so that all microbatches stay.
+  int first = eventOf(plan, EventKind::CopyValue, 1);
+  ASSERT_GE(first, 0);
+  EXPECT_EQ(plan.events[first].source, 0);
+  EXPECT_EQ(plan.events[first].device, 1);
+  EXPECT_EQ(destination(plan, first, Content::Value).slots, 8);
+  EXPECT_EQ(plan.queues[plan.events[first].queue].kind, QueueKind::Peer);
+  EXPECT_EQ(plan.queues[plan.events[first].queue].device, 0);
+  // The output of layer 2 is read by the turn alone: a ring, since device 1 is
+  // idle but for layer 1, which is over when layer 2 begins. But layer 2 itself
+  // begins only when layer 0 is over, so that nothing holds layer 0 up.
+  int ring = eventOf(plan, EventKind::CopyValue, 3);
+  ASSERT_GE(ring, 0);
+  EXPECT_EQ(destination(plan, ring, Content::Value).slots, 2);
+  const Wait *wait = waitFor(plan, ring, runOf(plan, 3));
+  ASSERT_TRUE(wait);
+  EXPECT_EQ(wait->lag, 2);
+  EXPECT_FALSE(wait->previousStep);
+  // Its gradient goes back to device 0, which has to finish layer 2 first: were
+  // that a ring too, the turn would wait for layer 2 and layer 2 for the turn.
+  int back = eventOf(plan, EventKind::CopyValueGradient, 3);
+  ASSERT_GE(back, 0);
+  EXPECT_EQ(destination(plan, back, Content::ValueGradient).slots, 8);
+  // Thus nothing holds the turn up, and layer 2 may wait for it to be over.
+  int next = eventOf(plan, EventKind::CopyValueGradient, 2);
+  ASSERT_GE(next, 0);
+  EXPECT_EQ(destination(plan, next, Content::ValueGradient).slots, 2);
+}
+
+TEST(BuildDevices, WithoutPeersAllGoesThroughTheHost) {
+  Problem problem = chain(4, 8);
+  Choices choices = pipeline(problem, 1, 2, 1, 2);
+  Machine apart = Machine::uniform("test", 2, unlimited, 1e9, 0);
+  for (bool peers : {true, false}) {
+    choices.peers = peers;
+    const Machine &machine = peers ? apart : linked(2);
+    Plan plan = makePlan(problem, machine, choices);
+    EXPECT_EQ(problemsOf(plan, problem, machine), "");
+    EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::Peer)], 0);
+    for (const Queue &queue : plan.queues)
+      EXPECT_NE(queue.kind, QueueKind::Peer);
+  }
+}
+
+TEST(BuildDevices, RecomputesBeforeTheGradientIsThere) {
+  Problem problem = chain(4, 8);
+  Plan plan = makePlan(problem, linked(2), pipeline(problem, 1, 2, 1, 1));
+  int split = 0;
+  for (int e = 0; e < static_cast<int>(plan.events.size()); ++e) {
+    const Event &event = plan.events[e];
+    if (event.kind != EventKind::Run || event.firstStep == 0)
+      continue;
+    ++split;
+    const Event *first = &plan.events[e];
+    while (first->kind != EventKind::Run || first->firstStep > 0)
+      --first;
+    EXPECT_EQ(first->phase, event.phase);
+    EXPECT_EQ(first->endStep, event.firstStep);
+    // What is recomputed does not wait for gradients.
+    for (const Wait &wait : first->waits)
+      EXPECT_NE(plan.events[wait.event].kind, EventKind::CopyValueGradient);
+    bool waits = false;
+    for (const Wait &wait : event.waits)
+      waits |= plan.events[wait.event].kind == EventKind::CopyValueGradient &&
+               wait.lag == 0;
+    EXPECT_TRUE(waits);
+  }
+  EXPECT_EQ(split, 3);
+}
+
+TEST(BuildDevices, PhasesOfDifferentSizesWaitByMicrobatches) {
+  Problem problem = chain(3, 8);
+  for (Value &value : problem.values)
+    value.sliceable = true;
+  for (auto [forward, backward] : {std::pair(4, 2), std::pair(2, 4)}) {
+    Layout layout = uniformLayout(problem, 1, 2, Placement::Ring, {0, 1, 2}, 1);
+    layout.forwardMicrobatch = forward;
+    layout.backwardMicrobatch = backward;
+    Choices choices = pipeline(problem, 1, 2, 1, 1);
+    choices.phases = phasesOf(problem, layout);
+    Plan plan = makePlan(problem, linked(2), choices);
+    ASSERT_EQ(problemsOf(plan, problem, linked(2)), "");
+    // The turn (device 0) loads what the last forward pack (device 1) stores.
+    int store = eventOf(plan, EventKind::StoreValue, 2);
+    int load = eventOf(plan, EventKind::LoadValue, 2);
+    ASSERT_GE(store, 0);
+    ASSERT_GE(load, 0);
+    const Wait *wait = waitFor(plan, load, store);
+    ASSERT_TRUE(wait);
+    EXPECT_EQ(wait->lag, 0);
+    EXPECT_EQ(wait->times, backward > forward ? 2 : 1);
+    EXPECT_EQ(wait->every, backward < forward ? 2 : 1);
+  }
+}
+
+TEST(BuildDevices, WhatCannotBeSlicedIsRefused) {
+  Problem problem = chain(3, 8);
+  Layout layout = uniformLayout(problem, 1, 2, Placement::Ring, {0, 1, 2}, 1);
+  layout.forwardMicrobatch = 4;
+  layout.backwardMicrobatch = 2;
+  Choices choices = pipeline(problem, 1, 2, 1, 1);
+  choices.phases = phasesOf(problem, layout);
+  try {
+    makePlan(problem, linked(2), choices);
+    FAIL() << "a plan was made";
+  } catch (const Error &error) {
+    EXPECT_NE(std::string(error.what()).find("'layer0.out' cannot be sliced"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(BuildDevices, WhatTheSizeLeavesOfAShareIsAPhaseOfItsOwn) {
+  // Shares of 3 and 2 samples, microbatches of 2: 2 + 1 and 2.
+  Problem problem = chain(2, 5);
+  for (Function &function : problem.functions)
+    function.costs.insert(function.costs.begin() + 1,
+                          {2, 1e-6, 2e-6, 2048, 512, 512});
+  problem.microbatches.insert(problem.microbatches.begin() + 1, 2);
+  Choices choices = pipeline(problem, 2, 1, 1, 2);
+  Plan plan = makePlan(problem, linked(2), choices);
+  ASSERT_EQ(problemsOf(plan, problem, linked(2)), "");
+  ASSERT_EQ(plan.phases.size(), 9u);
+  EXPECT_EQ(plan.phases[0].trips, 1);
+  EXPECT_EQ(plan.phases[1].microbatch, 1);
+  EXPECT_EQ(plan.phases[1].firstSample, 2);
+  EXPECT_EQ(plan.phases[1].firstMicrobatch, 1);
+  EXPECT_EQ(plan.phases[2].group, 1);
+  EXPECT_EQ(plan.phases[2].firstMicrobatch, 2);
+  // A group's part is zeroed once, and added to by both of its phases.
+  EXPECT_EQ(count(plan, EventKind::ZeroGradient), 4);
+  EXPECT_EQ(count(plan, EventKind::Update), 2);
+}
+
+TEST(BuildDevices, PartsOfAllGroupsGoToTheOwner) {
+  Problem problem = chain(2, 4);
+  Choices choices = pipeline(problem, 4, 1, 1, 1);
+  choices.updateOnHost.assign(2, 0);
+  choices.owner = {2, 1};
+  Plan plan = makePlan(problem, linked(4), choices);
+  ASSERT_EQ(problemsOf(plan, problem, linked(4)), "");
+  EXPECT_EQ(count(plan, EventKind::CopyGradient), 6);
+  EXPECT_EQ(count(plan, EventKind::StoreGradient), 0);
+  EXPECT_EQ(plan.events[eventOf(plan, EventKind::Update, 0)].device, 2);
+  EXPECT_EQ(plan.events[eventOf(plan, EventKind::Update, 1)].device, 1);
+
+  choices.peers = false;
+  plan = makePlan(problem, linked(4), choices);
+  ASSERT_EQ(problemsOf(plan, problem, linked(4)), "");
+  EXPECT_EQ(count(plan, EventKind::CopyGradient), 0);
+  EXPECT_EQ(count(plan, EventKind::StoreGradient), 6);
+  EXPECT_EQ(count(plan, EventKind::LoadGradient), 6);
+
+  // The host adds the parts at home.
+  choices.updateOnHost.assign(2, 1);
+  plan = makePlan(problem, linked(4), choices);
+  ASSERT_EQ(problemsOf(plan, problem, linked(4)), "");
+  EXPECT_EQ(count(plan, EventKind::StoreGradient), 8);
+  EXPECT_EQ(count(plan, EventKind::LoadGradient), 0);
+}
+
+TEST(BuildDevices, ResidentCopiesAreRenewedFromTheOwner) {
+  Problem problem = chain(2, 4);
+  Choices choices = pipeline(problem, 4, 1, 2, 1);
+  choices.updateOnHost.assign(2, 0);
+  choices.resident.assign(2, 1);
+  choices.stateResident.assign(2, 1);
+  choices.owner = {0, 3};
+  Plan plan = makePlan(problem, linked(4), choices);
+  ASSERT_EQ(problemsOf(plan, problem, linked(4)), "");
+  EXPECT_EQ(plan.load.size(), 2 * 4 + 2u);
+  EXPECT_EQ(plan.store.size(), 4u);
+  for (const ResidentTransfer &transfer : plan.store)
+    EXPECT_EQ(transfer.device, choices.owner[transfer.object]);
+  EXPECT_EQ(count(plan, EventKind::CopyTensor), 6);
+  EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::SwapIn)], 0);
+  EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::SwapOut)], 0);
+
+  choices.peers = false;
+  plan = makePlan(problem, linked(4), choices);
+  ASSERT_EQ(problemsOf(plan, problem, linked(4)), "");
+  EXPECT_EQ(count(plan, EventKind::StoreTensor), 2);
+  EXPECT_EQ(count(plan, EventKind::LoadTensor), 6);
+}
+
+TEST(BuildDevices, ContributionsComeBeforeTheEpilogueAndThatBeforeUpdates) {
+  Problem problem = chain(3, 4);
+  problem.epilogue = true;
+  for (Tensor &tensor : problem.tensors) {
+    tensor.contribution = static_cast<int>(problem.scalars.size());
+    problem.scalars.push_back(
+        {"square of " + tensor.name, 8, ScalarRole::Contribution, -1});
+  }
+  for (bool onHost : {true, false})
+    for (bool hold : {true, false}) {
+      Choices choices = pipeline(problem, 2, 1, 1, 1);
+      choices.updateOnHost.assign(3, onHost);
+      choices.holdGradient.assign(3, hold);
+      Plan plan = makePlan(problem, linked(2), choices);
+      ASSERT_EQ(problemsOf(plan, problem, linked(2)), "");
+      EXPECT_EQ(plan.update, UpdateOrder::Deferred);
+      int epilogue = eventOf(plan, EventKind::Epilogue, -1);
+      for (int t = 0; t < 3; ++t) {
+        EXPECT_LT(eventOf(plan, EventKind::Contribute, t), epilogue);
+        EXPECT_GT(eventOf(plan, EventKind::Update, t), epilogue);
+      }
+      // Both need the parts of the other device; what is held is copied once,
+      // to where it waits.
+      EXPECT_EQ(count(plan, EventKind::CopyGradient), onHost ? 0 : 3);
+      EXPECT_EQ(count(plan, EventKind::StoreGradient), !onHost && hold ? 0 : 6);
+    }
+}
+
+TEST(BuildDevices, WhatForwardWritesIsHandedOnInTheOrderOfSamples) {
+  Problem problem = chain(2, 4);
+  int statistics = static_cast<int>(problem.tensors.size());
+  problem.tensors.push_back(
+      {"statistics", 64, false, 0, 0, UpdatePlace::Any, -1, {}});
+  problem.layers[0].tensors.push_back({statistics, false, false, true});
+  problem.link();
+  Choices choices = pipeline(problem, 2, 1, 1, 1);
+  choices.resident.assign(3, 1);
+  Plan plan = makePlan(problem, linked(2), choices);
+  ASSERT_EQ(problemsOf(plan, problem, linked(2)), "");
+  int store = eventOf(plan, EventKind::StoreTensor, statistics);
+  int load = eventOf(plan, EventKind::LoadTensor, statistics, 1);
+  EXPECT_EQ(plan.events[store].device, 0);
+  EXPECT_EQ(plan.events[load].device, 1);
+  EXPECT_TRUE(waitFor(plan, load, store));
+}
+
+TEST(BuildDevices, KeepingNeedsTheSameBackwardPhase) {
+  Problem problem = chain(3, 4);
+  Choices choices = pipeline(problem, 1, 2, 1, 1);
+  choices.phases[0].keep = true;
+  EXPECT_THROW(makePlan(problem, linked(2), choices), Error);
+}
+
+} // namespace
