@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Random plans of one model: equal numerics_key, equal bits.
+
+    check_plans.py --harmonyc build/bin/harmonyc [--seeds 0:8] [--long] [--devices 1,2,3,4,8]
+                   [--microbatches 1,2,4] MODEL_DIR ...
+
+For each seed a plan is drawn (`--random-plan`): packs, devices, what stays and where, recomputation, rings, place and
+order of updates, memory. Its microbatch size is one of a few, and each size has a plain plan: one device, no limit.
+The random plan must have the plain one's key and, after five steps, its losses, first gradients and weights, bit for
+bit; bytes moved and peaks must be what the plan says. The spread of what was drawn is printed, and each kind must be
+in at least a tenth of the plans. --long: 200 seeds a model.
+"""
+import argparse, collections, json, random, sys
+
+from training import Model, require_equal
+
+
+def traits(plan, microbatch, batch):
+    """The kinds of things that a plan has."""
+    phases, events = plan["phases"], plan["events"]
+    kinds = {event["kind"] for event in events}
+    devices = {phase.get("device", 0) for phase in phases}
+    packs = {(phase["firstLayer"], phase["lastLayer"]) for phase in phases if phase["kind"] != "B"}
+    updates = {event.get("onHost", False) for event in events if event["kind"] == "Update"}
+    backward = [phase for phase in phases if phase["kind"] == "B"]
+    found = {
+        "several packs": len(packs) > 1,
+        "several devices": len(devices) > 1,
+        "one microbatch": microbatch == batch,
+        "several microbatches": microbatch < batch,
+        "a smaller last microbatch": batch % microbatch != 0,
+        "swaps of weights": bool(kinds & {"LoadTensor", "StoreTensor", "LoadState", "StoreState"}),
+        "swaps of activations": bool(kinds & {"StoreValue", "StoreValueGradient"}),
+        "copies between devices": any(kind.startswith("Copy") for kind in kinds),
+        "recomputed": any(not phase.get("keep", False) for phase in backward),
+        "kept": any(phase.get("keep", False) for phase in backward),
+        "resident weights": any(item["content"] == "Tensor" for item in plan["load"]),
+        "updated on the host": True in updates,
+        "updated on a device": False in updates,
+        "deferred updates": plan["update"] == "deferred",
+    }
+    return {name for name, value in found.items() if value}
+
+
+def check(args, model):
+    """Number of plans and complaints."""
+    counts, bad, plans = collections.Counter(), [], 0
+    sizes = [u for u in args.microbatches or range(1, model.batch + 1) if u <= model.batch]
+    references = {}
+    for microbatch in sizes:
+        exe, plan = model.compile("--microbatch", str(microbatch))
+        references[microbatch] = plan["summary"], model.train(exe)[0]
+    # By flags: memory between the least and what plain training takes.
+    least = {}
+    for seed in args.seeds:
+        choice = random.Random(seed)
+        microbatch, devices = choice.choice(sizes), choice.choice(args.devices)
+        flags = ["--microbatch", str(microbatch), "--devices", str(devices), "--schedule", "harmony-pp"]
+        if tuple(flags) not in least:
+            least[tuple(flags)] = model.plan(*flags)["summary"]["min_device_bytes"]
+        low, (plain, reference) = least[tuple(flags)], references[microbatch]
+        high = max(low, plain["peak_bytes"][0])
+        # Small capacities make the more interesting plans.
+        capacity = int(low * (high / low) ** (choice.random() ** 2))
+        flags += ["--random-plan", str(seed), "--device-memory", str(capacity)]
+        plans += 1
+        try:
+            exe, plan = model.compile(*flags)
+            summary = plan["summary"]
+            if summary["numerics_key"] != plain["numerics_key"]:
+                raise RuntimeError(f"key {summary['numerics_key']}, expected {plain['numerics_key']}")
+            result, _ = model.train(exe, *choice.choice([[], ["--poison"], ["--adversarial", str(seed)]]))
+            require_equal(reference, result)
+            model.check_evidence(summary)
+            counts.update(traits(plan, microbatch, model.batch))
+        except RuntimeError as error:
+            bad.append(f"{' '.join(flags)}: {error}")
+    print(f"{model.name}: {plans} plans of {len(sizes)} keys; of them " +
+          ", ".join(f"{name} {100 * n // plans} %" for name, n in sorted(counts.items(), key=lambda item: -item[1])))
+    return plans, bad, counts
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--harmonyc", required=True)
+    ap.add_argument("--optimizer", default="adamw", choices=["adamw", "sgd"])
+    ap.add_argument("--seeds", type=lambda text: range(*map(int, text.split(":"))), default=range(8))
+    ap.add_argument("--long", action="store_true")
+    ap.add_argument("--devices", type=lambda text: [int(n) for n in text.split(",")], default=[1, 2, 3, 4, 8])
+    ap.add_argument("--microbatches", type=lambda text: [int(n) for n in text.split(",")])
+    ap.add_argument("model_dir", nargs="+")
+    args = ap.parse_args()
+    if args.long:
+        args.seeds = range(200)
+    total = failed = 0
+    for folder in args.model_dir:
+        with Model(args.harmonyc, folder, args.optimizer) as model:
+            plans, bad, counts = check(args, model)
+        # Few seeds need not show everything.
+        if args.long:
+            bad += [f"only {n} of {plans} plans have {name}" for name, n in counts.items() if n * 10 < plans]
+        total, failed = total + plans, failed + len(bad)
+        for line in bad:
+            print("FAIL " + line, flush=True)
+    print(f"{total - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
