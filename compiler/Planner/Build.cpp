@@ -272,8 +272,16 @@ private:
       prefix.push_back(makeTransfer(EventKind::LoadScalar, inValues, s, -1, -1,
                                     bytes, buffer, place));
       for (int p : list)
-        touchRuns(p, true, true, buffer, false);
+        touchRuns(p, recomputesLoss(p), true, buffer, false);
     }
+  }
+
+  bool recomputesLoss(int p) const {
+    const std::vector<Step> &steps = phase(p).steps;
+    return std::any_of(steps.begin(), steps.end(), [&](const Step &step) {
+      return step.kind == StepKind::Recompute &&
+             problem.layers[step.layer].isLoss;
+    });
   }
 
   /// One for each group, where its loss layer is.
