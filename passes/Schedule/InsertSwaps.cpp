@@ -244,7 +244,9 @@ private:
       return;
     case Content::value:
     case Content::value_gradient:
-      if (isUsedUp(op, buffer))
+      // What is read first comes from elsewhere, even where its buffer lives
+      // from the pack's first run on.
+      if (!use.readFirst && isUsedUp(op, buffer))
         return;
       if (use.readFirst)
         addIn(op, buffer);
