@@ -175,6 +175,38 @@ func.func private @f(tensor<4xf32>) -> tensor<1xf32>
 
 // -----
 
+func.func @f(%k: tensor<?x2xi64, #nn.batch<0, 1>>, %s: tensor<i64>) {
+  // expected-error@+1 {{keys must be rows of 3 i64, not 'tensor<?x2xi64, #nn.batch<0, 1>>'}}
+  %0 = nn.random %k stream %s axis 0 : tensor<?x2xi64, #nn.batch<0, 1>>, tensor<i64> -> tensor<?x4xi64, #nn.batch<0, 1>>
+  return
+}
+
+// -----
+
+func.func @f(%k: tensor<?x3xi64, #nn.batch<0, 1>>, %s: tensor<1xi64>) {
+  // expected-error@+1 {{stream must be an i64 scalar, not 'tensor<1xi64>'}}
+  %0 = nn.random %k stream %s axis 0 : tensor<?x3xi64, #nn.batch<0, 1>>, tensor<1xi64> -> tensor<?x4xi64, #nn.batch<0, 1>>
+  return
+}
+
+// -----
+
+func.func @f(%k: tensor<?x3xi64, #nn.batch<0, 1>>, %s: tensor<i64>) {
+  // expected-error@+1 {{result must hold i64, and one index of axis 0 for each row of 'tensor<?x3xi64, #nn.batch<0, 1>>', not 'tensor<?x4xi64, #nn.batch<0, 2>>'}}
+  %0 = nn.random %k stream %s axis 0 : tensor<?x3xi64, #nn.batch<0, 1>>, tensor<i64> -> tensor<?x4xi64, #nn.batch<0, 2>>
+  return
+}
+
+// -----
+
+func.func @f(%k: tensor<?x3xi64, #nn.batch<0, 1>>, %s: tensor<i64>) {
+  // expected-error@+1 {{result must hold i64, and one index of axis 1 for each row of}}
+  %0 = nn.random %k stream %s axis 1 : tensor<?x3xi64, #nn.batch<0, 1>>, tensor<i64> -> tensor<?x4xi64, #nn.batch<0, 1>>
+  return
+}
+
+// -----
+
 // expected-error@+1 {{no nn.variable is named @v}}
 nn.epilogue @f contributions [] reads [@v] writes []
 

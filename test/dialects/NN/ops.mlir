@@ -150,3 +150,12 @@ func.func @groups(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tenso
   }
   return %0#0, %0#1 : tensor<4xf32>, tensor<4xf32>
 }
+
+// CHECK-LABEL: func.func @random
+func.func @random(%keys: tensor<?x3xi64, #nn.batch<0, 1>>, %stream: tensor<i64>, %x: tensor<4x?xi64, #nn.batch<1, 1>>) {
+  // CHECK: nn.random %{{.*}} stream %{{.*}} axis 1 : tensor<?x3xi64, #nn.batch<0, 1>>, tensor<i64> -> tensor<4x?xi64, #nn.batch<1, 1>>
+  %0 = nn.random %keys stream %stream axis 1 : tensor<?x3xi64, #nn.batch<0, 1>>, tensor<i64> -> tensor<4x?xi64, #nn.batch<1, 1>>
+  // CHECK: nn.by_mode %{{.*}} or %{{.*}} : tensor<4x?xi64, #nn.batch<1, 1>>
+  %1 = nn.by_mode %0 or %x : tensor<4x?xi64, #nn.batch<1, 1>>
+  return
+}

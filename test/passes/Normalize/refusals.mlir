@@ -138,13 +138,22 @@ onnx.graph @main(%x: tensor<?x2x4x4xf32> {onnx.name = "x", onnx.dims = ["batch",
 
 // -----
 
-// Training dropout needs random numbers.
+// Dropout that cannot be said before training, or draws nothing for samples.
+onnx.initializer @w : tensor<3xf32> = dense<1.0> : tensor<3xf32>
 onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<f32> {onnx.name = "loss"}) {
-  %ratio = onnx.node "Constant"() version 19 {value_float = 0.5 : f32} : () -> tensor<f32>
+  %ratio = onnx.node "ReduceMean"(%x) version 18 {keepdims = 0 : si64} : (tensor<?x3xf32>) -> tensor<f32>
+  %half = onnx.node "Constant"() version 19 {value_float = 0.5 : f32} : () -> tensor<f32>
+  %more = onnx.node "Constant"() version 19 {value_float = 1.5 : f32} : () -> tensor<f32>
   %training = onnx.node "Constant"() version 19 {value = dense<true> : tensor<i1>} : () -> tensor<i1>
-  // expected-error@+1 {{node 'd' (Dropout, opset version 13): dropout with ratio 0.500000 in training mode is not supported; accepted is 0}}
+  // expected-error@+1 {{node 'd' (Dropout, opset version 13): ratio must be a constant}}
   %d = onnx.node "Dropout"(%x, %ratio, %training) version 13 {} names ["d"] : (tensor<?x3xf32>, tensor<f32>, tensor<i1>) -> tensor<?x3xf32>
-  %l = onnx.node "ReduceMean"(%d) version 18 {keepdims = 0 : si64} : (tensor<?x3xf32>) -> tensor<f32>
+  // expected-error@+1 {{node 'e' (Dropout, opset version 13): ratio is 1.500000, accepted is [0, 1]}}
+  %e = onnx.node "Dropout"(%x, %more, %training) version 13 {} names ["e"] : (tensor<?x3xf32>, tensor<f32>, tensor<i1>) -> tensor<?x3xf32>
+  %w = onnx.initial_value @w : tensor<3xf32>
+  // expected-error@+1 {{node 'f' (Dropout, opset version 13): random numbers are drawn for samples; shape [3] has none, or several to an index}}
+  %f = onnx.node "Dropout"(%w, %half, %training) version 13 {} names ["f"] : (tensor<3xf32>, tensor<f32>, tensor<i1>) -> tensor<3xf32>
+  %s = onnx.node "Sum"(%d, %e, %f) version 13 {} : (tensor<?x3xf32>, tensor<?x3xf32>, tensor<3xf32>) -> tensor<?x3xf32>
+  %l = onnx.node "ReduceMean"(%s) version 18 {keepdims = 0 : si64} : (tensor<?x3xf32>) -> tensor<f32>
   onnx.return %l : tensor<f32>
 }
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/Evaluate.h"
+#include "dialects/NN/Decompose.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -13,6 +14,7 @@
 #include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"
 #include <cmath>
+#include <set>
 
 using namespace mlir;
 using namespace harmony::nn;
@@ -55,6 +57,77 @@ struct EvaluateTest : testing::Test {
 
 using Floats = std::vector<double>;
 using Integers = std::vector<int64_t>;
+
+/// The vectors of Random123's kat_vectors, philox4x32 10.
+TEST_F(EvaluateTest, PhiloxGivesTheAuthorsNumbers) {
+  struct {
+    std::array<int64_t, 4> counter;
+    std::array<int64_t, 2> key;
+    int64_t word;
+  } cases[] = {{{0, 0, 0, 0}, {0, 0}, 0x6627e8d5},
+               {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+                {0xffffffff, 0xffffffff},
+                0x408f276d},
+               {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+                {0xa4093822, 0x299f31d0},
+                0xd16cfe09}};
+  for (auto &[counter, key, word] : cases) {
+    OpBuilder builder(&context);
+    Location loc = builder.getUnknownLoc();
+    module = ModuleOp::create(loc);
+    builder.setInsertionPointToEnd(module->getBody());
+    auto type = RankedTensorType::get({1}, builder.getI64Type());
+    auto function = func::FuncOp::create(builder, loc, "f",
+                                         builder.getFunctionType({}, {type}));
+    builder.setInsertionPointToEnd(function.addEntryBlock());
+    Algebra algebra(builder, loc);
+    auto value = [&](int64_t integer) {
+      return algebra.integer(integer, type);
+    };
+    Value bits = philox(algebra,
+                        {value(counter[0]), value(counter[1]),
+                         value(counter[2]), value(counter[3])},
+                        {value(key[0]), value(key[1])});
+    func::ReturnOp::create(builder, loc, bits);
+    auto results = evaluate(function, {}, options);
+    ASSERT_TRUE(succeeded(results));
+    EXPECT_EQ((*results)[0].integers[0], word);
+  }
+}
+
+/// A sample's bits do not depend on the samples beside it, nor on the layout.
+TEST_F(EvaluateTest, RandomBitsBelongToTheSample) {
+  auto text = [](StringRef result, int axis) {
+    return ("func.func @f(%k: tensor<?x3xi64, #nn.batch<0, 1>>, %s: "
+            "tensor<i64>) -> " +
+            result + " {\n  %0 = nn.random %k stream %s axis " + Twine(axis) +
+            " : tensor<?x3xi64, #nn.batch<0, 1>>, tensor<i64> -> " + result +
+            "\n  return %0 : " + result + "\n}")
+        .str();
+  };
+  options.samples = 2;
+  // Keys (0, 1, 2) and (3, 4, 5), stream 0.
+  auto both = run(text("tensor<?x2x3xi64, #nn.batch<0, 1>>", 0), 0, 1);
+  ASSERT_TRUE(succeeded(both));
+  auto middle = run(text("tensor<2x?x3xi64, #nn.batch<1, 1>>", 1), 0, 1);
+  ASSERT_TRUE(succeeded(middle));
+  for (int sample = 0; sample < 2; ++sample)
+    for (int i = 0; i < 2; ++i)
+      for (int j = 0; j < 3; ++j)
+        EXPECT_EQ((*both)[0].integers[(sample * 2 + i) * 3 + j],
+                  (*middle)[0].integers[(i * 2 + sample) * 3 + j]);
+  options.samples = 1;
+  auto first = run(text("tensor<?x6xi64, #nn.batch<0, 1>>", 0), 0, 1);
+  ASSERT_TRUE(succeeded(first));
+  std::set<int64_t> seen((*both)[0].integers.begin(),
+                         (*both)[0].integers.end());
+  EXPECT_EQ(seen.size(), 12u);
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ((*first)[0].integers[i], (*both)[0].integers[i]);
+    EXPECT_TRUE((*first)[0].integers[i] >= 0 &&
+                (*first)[0].integers[i] < int64_t(1) << 32);
+  }
+}
 
 TEST_F(EvaluateTest, SoftmaxAndCrossEntropy) {
   options.samples = 2;

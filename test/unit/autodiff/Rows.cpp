@@ -315,6 +315,23 @@ static std::vector<Row> makeRows() {
       {{1, {0, 2}}});
 
   // Composites.
+  // Dropout of attention: the mask is made again in the backward.
+  rows.push_back({"nn.random",
+                  expand(R"(
+!keys = tensor<?x3xi64, #nn.batch<0, 1>>
+func.func @f(%x: !b4 d, %keys: !keys, %stream: tensor<i64>) -> (!b4 d) {
+  %0 = nn.random %keys stream %stream axis 0 : !keys, tensor<i64> -> tensor<?x4xi64, #nn.batch<0, 1>>
+  %1 = arith.constant dense<1073741824> : tensor<i64>
+  %2 = nn.broadcast %1 to [] : tensor<i64> -> tensor<?x4xi64, #nn.batch<0, 1>>
+  %3 = arith.cmpi sge, %0, %2 : tensor<?x4xi64, #nn.batch<0, 1>>
+  %4 = arith.constant dense<0.0> : tensor<f64>
+  %5 = nn.broadcast %4 to [] : tensor<f64> -> !b4
+  %6 = math.exp %x : !b4
+  %7 = arith.select %3, %6, %5 : tensor<?x4xi1, #nn.batch<0, 1>>, !b4
+  %8 = arith.mulf %7, %7 : !b4
+  return %8 : !b4
+})"),
+                  {{1, {0, 1000}}, {2, {0, 1000}}}});
   add("nn.softmax", R"(func.func @f(%x: !b5 d) -> (!b5 d) {
     %0 = nn.softmax %x : !b5
     return %0 : !b5
