@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Writes transformers and perceptrons with random weights as ONNX, in the form that exporters give them.
+"""Writes transformers, convolutional networks and perceptrons with random weights as ONNX, in the form that exporters
+give them.
 
     make_models.py gpt OUT.onnx [--layers 6 --hidden 384 --heads 6 --length 128 --vocabulary 8192]
+    make_models.py vgg OUT.onnx [--stages 5 --convolutions 5 --width 32 --image 32 --hidden 256 --classes 10]
     make_models.py mlp OUT.onnx [--layers 4 --inputs 784 --hidden 2048 --classes 10]
 
-Both take a symbolic batch and end in SoftmaxCrossEntropyLoss. The transformer is GPT-2's: learned positions,
+All take a symbolic batch and end in SoftmaxCrossEntropyLoss. The transformer is GPT-2's: learned positions,
 layer norms in front of attention and of the perceptron, one product for queries, keys and values, gelu in its
-tanh form, the token table tied to the last product. The same arguments give the same file. Needs the onnx package.
+tanh form, the token table tied to the last product. The convolutional network is VGG's: stages of 3 x 3 convolutions
+with bias and relu, each ending in 2 x 2 max pooling, channels doubling from stage to stage up to eight times the
+width, then two linear layers. The same arguments give the same file. Needs the onnx package.
 """
 import argparse
 import numpy as np
@@ -96,6 +100,33 @@ def make_gpt(path, layers, hidden, heads, length, vocabulary, seed):
                   for n in ("input_ids", "labels")], loss)
 
 
+def make_vgg(path, stages, convolutions, width, image, hidden, classes, seed):
+    """VGG: x [batch, 3, image, image], labels [batch]; the image is halved, rounded down, in every stage."""
+    g = Graph(seed)
+    x, channels, size = "x", 3, image
+    for stage in range(stages):
+        out = width * min(2 ** stage, 8)
+        for i in range(convolutions):
+            name = f"features.{stage}.{i}"
+            weight = g.weight(f"{name}.weight", out, channels, 3, 3, scale=(2 / (9 * channels)) ** 0.5)
+            x = g.op("Conv", x, weight, g.filled(f"{name}.bias", 0, out), kernel_shape=[3, 3], pads=[1, 1, 1, 1],
+                     strides=[1, 1])
+            x, channels = g.op("Relu", x), out
+        x, size = g.op("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]), size // 2
+    if size == 0:
+        raise SystemExit(f"--image {image} is too small for --stages {stages}: nothing is left of it")
+    x = g.op("Flatten", x, axis=1)
+    for name, outputs in (("classifier.0", hidden), ("classifier.1", classes)):
+        inputs = channels * size * size if name == "classifier.0" else hidden
+        x = g.op("Gemm", x, g.weight(f"{name}.weight", outputs, inputs, scale=(2 / inputs) ** 0.5),
+                 g.filled(f"{name}.bias", 0, outputs), transB=1)
+        if name == "classifier.0":
+            x = g.op("Relu", x)
+    loss = g.op("SoftmaxCrossEntropyLoss", x, "labels", reduction="mean")
+    g.save(path, [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, image, image]),
+                  helper.make_tensor_value_info("labels", TensorProto.INT64, ["batch"])], loss)
+
+
 def make_mlp(path, layers, inputs, hidden, classes, seed):
     """`layers` hidden layers of one width with relu, then a classifier: x [batch, inputs], labels [batch]."""
     g = Graph(seed)
@@ -114,14 +145,15 @@ def make_mlp(path, layers, inputs, hidden, classes, seed):
 def main():
     parser = argparse.ArgumentParser(description="write a model for benchmarks as ONNX")
     kinds = parser.add_subparsers(dest="kind", required=True)
-    gpt, mlp = kinds.add_parser("gpt"), kinds.add_parser("mlp")
+    gpt, vgg, mlp = (kinds.add_parser(kind) for kind in ("gpt", "vgg", "mlp"))
     for sub, options in ((gpt, dict(layers=6, hidden=384, heads=6, length=128, vocabulary=8192, seed=0)),
+                         (vgg, dict(stages=5, convolutions=5, width=32, image=32, hidden=256, classes=10, seed=0)),
                          (mlp, dict(layers=4, inputs=784, hidden=2048, classes=10, seed=0))):
         sub.add_argument("path")
         for name, default in options.items():
             sub.add_argument(f"--{name}", type=int, default=default)
     arguments = vars(parser.parse_args())
-    {"gpt": make_gpt, "mlp": make_mlp}[arguments.pop("kind")](**arguments)
+    {"gpt": make_gpt, "vgg": make_vgg, "mlp": make_mlp}[arguments.pop("kind")](**arguments)
 
 
 if __name__ == "__main__":

@@ -88,8 +88,8 @@ private:
     return getAddress(builder, loc, tensor.element, tensor.base, offset);
   }
 
-  /// The trailing axes Q of several tensors.
-  Walk getSlice(ArrayRef<const Tensor *> tensors) const {
+  /// The trailing axes Q of several tensors, `run` of them in a row.
+  Walk getSlice(ArrayRef<const Tensor *> tensors, int64_t run = 1) const {
     Walk slice;
     ArrayRef<int64_t> shape = tensors.front()->shape;
     int64_t trailing = nn::getImageType(op).getRank() - window.axis - rank;
@@ -98,6 +98,11 @@ private:
       for (const Tensor *tensor : tensors)
         strides.push_back(tensor->strides[tensor->strides.size() - i]);
       slice.add(shape[shape.size() - i], strides);
+    }
+    if (run > 1) {
+      int64_t length = slice.getCount();
+      slice = Walk();
+      slice.add(run * length, Walk::Strides(tensors.size(), 1));
     }
     return slice;
   }
@@ -115,8 +120,8 @@ private:
   Value splat(bool lanes, Value scalar) {
     return lanes ? host.splat(builder, loc, scalar) : scalar;
   }
-  void fill(const Tensor &tensor, Value base, Value scalar) {
-    forSlice(getSlice({&tensor}), 1, [&](bool lanes, ArrayRef<Value> at) {
+  void fill(const Tensor &tensor, Value base, Value scalar, int64_t run = 1) {
+    forSlice(getSlice({&tensor}, run), 1, [&](bool lanes, ArrayRef<Value> at) {
       store(lanes, splat(lanes, scalar), tensor.element, base, at[0]);
     });
   }
@@ -165,6 +170,25 @@ private:
   /// axes outside.
   void forOffsets(ArrayRef<Value> middle, SmallVectorImpl<Value> &offsets) {
     int64_t axis = static_cast<int64_t>(offsets.size());
+    if (axis == rank - 1 && isRun()) {
+      // Most windows lie inside along the last axis: their offsets are one run
+      // in both tensors.
+      Value start = arith::SubIOp::create(
+          builder, loc, times(middle[axis], window.strides[axis]),
+          constant(window.low[axis]));
+      int64_t room = source.shape[window.axis + axis] - window.kernel[axis] + 1;
+      auto guard = scf::IfOp::create(builder, loc,
+                                     isBelow(start, std::max<int64_t>(room, 0)),
+                                     /*withElseRegion=*/true);
+      OpBuilder::InsertionGuard insertion(builder);
+      builder.setInsertionPointToStart(guard.thenBlock());
+      offsets.push_back(constant(0));
+      visitOffset(middle, offsets, window.kernel[axis]);
+      offsets.pop_back();
+      builder.setInsertionPointToStart(guard.elseBlock());
+      forLastOffsets(middle, offsets);
+      return;
+    }
     if (axis < rank) {
       loop(constant(0), constant(window.kernel[axis]), 1, [&](Value offset) {
         offsets.push_back(offset);
@@ -173,9 +197,36 @@ private:
       });
       return;
     }
+    visitOffset(middle, offsets, 1);
+  }
+
+  void forLastOffsets(ArrayRef<Value> middle, SmallVectorImpl<Value> &offsets) {
+    loop(constant(0), constant(window.kernel[rank - 1]), 1, [&](Value offset) {
+      offsets.push_back(offset);
+      visitOffset(middle, offsets, 1);
+      offsets.pop_back();
+    });
+  }
+
+  /// Whether consecutive offsets of the last axis follow each other in memory.
+  bool isRun() const {
+    if (!isa<nn::WindowOp>(op) || window.dilations[rank - 1] != 1 ||
+        window.kernel[rank - 1] == 1)
+      return false;
+    Walk slice = getSlice({&target, &source});
+    int64_t length = slice.getCount();
+    return (length == 1 || slice.isContiguous()) &&
+           source.strides[window.axis + rank - 1] == length &&
+           target.strides[window.axis + 2 * rank - 1] == length;
+  }
+
+  /// The slices at `run` consecutive offsets of the last axis, the first of
+  /// which decides whether they are inside.
+  void visitOffset(ArrayRef<Value> middle, ArrayRef<Value> offsets,
+                   int64_t run) {
     Value isInside, index = constant(0);
     SmallVector<Value> other;
-    for (axis = 0; axis < rank; ++axis) {
+    for (int64_t axis = 0; axis < rank; ++axis) {
       auto [at, inside] = locate(axis, middle[axis], offsets[axis]);
       other.push_back(at);
       isInside = isInside
@@ -189,12 +240,12 @@ private:
                                    /*withElseRegion=*/isWindow);
     OpBuilder::InsertionGuard insertion(builder);
     builder.setInsertionPointToStart(guard.thenBlock());
-    visit(other, offsets, index);
+    visit(other, offsets, index, run);
     if (!isWindow)
       return;
     builder.setInsertionPointToStart(guard.elseBlock());
     fill(target, addressAt(target, offsets, window.axis + rank),
-         zero(target.element));
+         zero(target.element), run);
   }
 
   /// Where offset `offset` leads from coordinate `at` of the row to the source,
@@ -223,15 +274,16 @@ private:
             arith::AndIOp::create(builder, loc, isWhole, isBelow(out, extent))};
   }
 
-  /// One element of the window and one of the image, for all of Q.
-  void visit(ArrayRef<Value> other, ArrayRef<Value> offsets, Value index) {
+  /// Elements of the window and of the image, for all of Q.
+  void visit(ArrayRef<Value> other, ArrayRef<Value> offsets, Value index,
+             int64_t run) {
     SmallVector<Value> at(other);
     if (isa<nn::FoldOp>(op))
       llvm::append_range(at, offsets);
     Value from = addressAt(source, at, window.axis);
     if (isa<nn::WindowOp>(op)) {
       Value to = addressAt(target, offsets, window.axis + rank);
-      forSlice(getSlice({&target, &source}), 2,
+      forSlice(getSlice({&target, &source}, run), 2,
                [&](bool lanes, ArrayRef<Value> at) {
                  store(lanes, load(lanes, source.element, from, at[1]),
                        target.element, to, at[0]);

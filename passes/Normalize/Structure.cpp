@@ -22,6 +22,8 @@ Tensor TensorBuilder::expand(const Tensor &x, ArrayRef<Extent> shape) {
   if (!result)
     return fail("cannot broadcast " + toString(x.shape()) + " to " +
                 toString(shape));
+  if (x.shape() == ArrayRef(*result))
+    return x;
   if (llvm::count_if(*result,
                      [](const Extent &extent) { return extent.isBatch(); }) > 1)
     return fail("shape " + toString(*result) +

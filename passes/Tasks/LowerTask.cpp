@@ -9,6 +9,7 @@
 
 #include "dialects/NN/Window.h"
 #include "passes/Codegen/Kernel.h"
+#include "passes/Tasks/BlockWindows.h"
 #include "passes/Tasks/Product.h"
 #include "passes/Tasks/View.h"
 
@@ -207,7 +208,25 @@ private:
     }
     if (auto concat = dyn_cast<nn::ConcatOp>(user))
       return findPart(concat, value.getUses().begin()->getOperandNumber());
+    if (auto sum = dyn_cast<arith::AddFOp>(user))
+      return findSum(sum, value.getUses().begin()->getOperandNumber());
     return std::nullopt;
+  }
+
+  /// Where the terms of a sum of products (blockWindows) go: the first stores,
+  /// the second adds to it.
+  Destination findSum(arith::AddFOp sum, size_t index) {
+    auto [entry, inserted] = sums.try_emplace(sum);
+    if (inserted) {
+      auto destination = findDestination(sum.getResult());
+      if (!destination ||
+          !destination->view.isContiguous(typeOf(sum.getResult()).getShape()))
+        destination = Destination{allocate(sum.getResult())};
+      sums[sum] = *destination;
+    }
+    Destination term = sums[sum];
+    term.accumulate |= index == 1;
+    return term;
   }
 
   /// The part of a concatenation's memory that operand `index` takes.
@@ -324,6 +343,10 @@ private:
       return lowerPad(pad);
     if (isa<nn::GroupOp, nn::ScatterAddOp>(op) || nn::isWindowOp(op))
       return lowerKernel(op);
+    if (auto sum = dyn_cast<arith::AddFOp>(op)) {
+      views[sum.getResult()] = findSum(sum, 0).view; // its terms are there
+      return success();
+    }
     if (auto constant = dyn_cast<arith::ConstantOp>(op))
       return success(); // read by pads alone, as an attribute
     return op->emitError("no kernel for '") << op->getName() << "' on the host";
@@ -361,10 +384,25 @@ private:
         // An operand that is already a copy is not the obstacle: the other one
         // has its axes in another order.
         bool isLhs = obstacle == ProductObstacle::Lhs ? !copied[0] : copied[1];
-        auto view = copyForProduct(op, isLhs, isLhs ? rhs : lhs);
-        if (failed(view))
-          return failure();
-        (isLhs ? lhs : rhs) = *view;
+        View &operand = isLhs ? lhs : rhs;
+        View target = orderForProduct(op, isLhs, isLhs ? rhs : lhs);
+        // Where a copy would look the same, it is the result's order that does
+        // not fit.
+        if (operand.strides == target.strides && !temporary) {
+          temporary = allocate(op.getResult());
+          break;
+        }
+        Value value = isLhs ? op.getLhs() : op.getRhs();
+        auto copies = reordered.find(value);
+        if (copies != reordered.end() &&
+            copies->second.strides == target.strides) {
+          operand = copies->second;
+        } else {
+          target.buffer = addWorkspace(tensorBytes(typeOf(value)));
+          if (failed(copy(typeOf(value), operand, {target}, op.getLoc())))
+            return failure();
+          operand = reordered[value] = target;
+        }
         copied[isLhs ? 0 : 1] = true;
         break;
       }
@@ -580,11 +618,12 @@ private:
     return result;
   }
 
-  /// A copy of an operand of a product: batched axes, then free ones, then
-  /// contracted ones (of the right operand free ones last), the contracted ones
-  /// in the order that they have in the memory of the other operand.
-  FailureOr<View> copyForProduct(nn::DotGeneralOp op, bool isLhs,
-                                 const View &other) {
+  /// How a copy of an operand of a product lies: batched axes, then free ones,
+  /// then contracted ones, the contracted ones in the order that they have in
+  /// the memory of the other operand. The right operand has its free axes last,
+  /// unless they step the furthest where it lies now: a weight of a convolution
+  /// is reordered row by row.
+  View orderForProduct(nn::DotGeneralOp op, bool isLhs, const View &other) {
     Value value = isLhs ? op.getLhs() : op.getRhs();
     ArrayRef<int64_t> batch = isLhs ? op.getLhsBatch() : op.getRhsBatch();
     ArrayRef<int64_t> contract =
@@ -592,32 +631,38 @@ private:
     ArrayRef<int64_t> otherContract =
         isLhs ? op.getRhsContract() : op.getLhsContract();
     RankedTensorType type = typeOf(value);
+    const View &view = views[value];
     SmallVector<int64_t> free,
         pairs = llvm::to_vector(llvm::seq<int64_t>(0, contract.size()));
+    int64_t freeStep = INT64_MAX, contractStep = 0;
     for (int64_t axis = 0; axis < type.getRank(); ++axis)
       if (!llvm::is_contained(batch, axis) &&
-          !llvm::is_contained(contract, axis))
+          !llvm::is_contained(contract, axis)) {
         free.push_back(axis);
+        freeStep = std::min(freeStep, view.strides[axis]);
+      }
+    for (int64_t axis : contract)
+      contractStep =
+          std::max(contractStep, view.strides[axis] * type.getDimSize(axis));
+    bool isFreeFirst = isLhs || (!free.empty() && freeStep >= contractStep);
     llvm::stable_sort(pairs, [&](int64_t a, int64_t b) {
       return other.strides[otherContract[a]] > other.strides[otherContract[b]];
     });
     SmallVector<int64_t> order(batch);
-    if (isLhs)
+    if (isFreeFirst)
       llvm::append_range(order, free);
     for (int64_t pair : pairs)
       order.push_back(contract[pair]);
-    if (!isLhs)
+    if (!isFreeFirst)
       llvm::append_range(order, free);
 
-    View view = allocate(value);
+    View target = View::contiguous(-1, type.getShape());
     int64_t stride = 1;
     for (int64_t axis : llvm::reverse(order)) {
-      view.strides[axis] = stride;
+      target.strides[axis] = stride;
       stride *= type.getDimSize(axis);
     }
-    if (failed(copy(type, views[value], {view}, op.getLoc())))
-      return failure();
-    return view;
+    return target;
   }
 
   LogicalResult lowerReturn(func::ReturnOp op) {
@@ -751,7 +796,8 @@ private:
   SmallVector<int> resultBuffers;
   std::vector<Launch> launches;
   DenseMap<Value, View> views;
-  DenseMap<Operation *, Destination> concatenations;
+  DenseMap<Operation *, Destination> concatenations, sums;
+  DenseMap<Value, View> reordered; ///< the last copy of a product's operand
   TaskCost cost;
 };
 
@@ -762,5 +808,6 @@ FailureOr<TaskCost> harmony::lowerTask(func::FuncOp function,
                                        ModuleOp module, ModuleOp kernels) {
   OwningOpRef<func::FuncOp> clone =
       instantiateFunction(function, options.microbatch);
+  blockWindows(*clone);
   return TaskLowering(*clone, options, module, kernels).run();
 }
