@@ -84,7 +84,7 @@ void TensorBuilder::decideUpdate(int t) {
       decision.lastAdd = std::max(decision.lastAdd, p);
   decision.updated = true;
   decision.onHost = choices.updateOnHost[t];
-  decision.updatePhase =
+  decision.collectPhase = decision.updatePhase =
       b.deferred ? b.phaseCount()
                  : std::max(decision.lastAdd, decision.accesses.back().phase);
   if (decision.onHost)
@@ -95,10 +95,22 @@ void TensorBuilder::decideUpdate(int t) {
     b.devicePhases.resize(decision.owner + 1);
     b.foreignUpdates.resize(decision.owner + 1);
   }
+  if (!b.deferred && choices.overlap && choices.stay && collects(t))
+    decision.updatePhase = b.nextOn(decision.owner, decision.collectPhase);
   if (decision.updatePhase < b.phaseCount())
     follow(decision.updatePhase, decision.owner);
   if (problem.tensors[t].contribution >= 0)
     follow(decision.lastAdd, decision.owner);
+}
+
+/// Whether parts come from other devices: with overlap while the owner goes on
+/// with its next phase, behind which the update then is.
+bool TensorBuilder::collects(int t) const {
+  for (const GradientUse &use : problem.tensors[t].gradientUses)
+    for (int p : b.backwardPhases[use.layer])
+      if (b.phase(p).device != decisions[t].owner)
+        return true;
+  return false;
 }
 
 /// Something on a device follows phase `p`, so that the next phase there does.

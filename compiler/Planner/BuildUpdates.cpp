@@ -27,7 +27,7 @@ bool TensorBuilder::isNear(const Part &part, int phase) const {
 bool TensorBuilder::holds(int t, const Part &part) const {
   if (decisions[t].onHost)
     return false;
-  return isNear(part, decisions[t].updatePhase) ||
+  return isNear(part, decisions[t].collectPhase) ||
          (choices.stay && choices.holdGradient[t]);
 }
 
@@ -238,6 +238,7 @@ void TensorBuilder::addDeviceUpdate(int t, std::vector<int> &pendingStores,
   const Decision &decision = decisions[t];
   const Tensor &tensor = problem.tensors[t];
   std::vector<int> &list = b.sections[decision.updatePhase].updates;
+  std::vector<int> &collected = b.sections[decision.collectPhase].updates;
   int event =
       b.makeEvent(EventKind::Update, decision.owner, computeLane, t, -1, -1);
   std::vector<int> stores;
@@ -261,9 +262,9 @@ void TensorBuilder::addDeviceUpdate(int t, std::vector<int> &pendingStores,
     if (part.stored) {
       buffer = loadPart(t, part, decision.owner, list);
     } else if (b.canCopy(part.device, decision.owner)) {
-      buffer = copyPart(t, part, decision.owner, list);
+      buffer = copyPart(t, part, decision.owner, collected);
     } else if (part.device != decision.owner) {
-      storePart(t, part, list);
+      storePart(t, part, collected);
       buffer = loadPart(t, part, decision.owner, list);
     }
     b.touch(event, buffer, false);

@@ -53,7 +53,8 @@ namespace harmony::planner {
 inline constexpr int64_t bufferAlignment = 64;
 
 enum class UpdateOrder {
-  JustInTime, ///< a tensor is updated right after its last gradient use
+  JustInTime, ///< a tensor is updated right after its last gradient use, or
+              ///< one phase later where parts come from other devices
   Deferred    ///< all tensors are updated after the last backward phase
 };
 
