@@ -389,8 +389,12 @@ private:
     if (!filling.stay() || !problem.training ||
         options.layersPerPack.value_or(layers) < layers)
       return;
-    std::vector<int> packEnds = candidatePartitions(
-        problem, u, form.pipeline)[form.pipeline > 1 ? 1 : 0];
+    std::vector<double> seconds;
+    for (int l = 0; l < layers; ++l) {
+      const Cost &cost = problem.cost(l, u);
+      seconds.push_back(cost.forwardSeconds + cost.backwardSeconds);
+    }
+    std::vector<int> packEnds = balancedPartition(seconds, form.pipeline);
     std::optional<Decisions> decisions =
         filling.resident(uniformLayout(problem, form.groups, form.pipeline,
                                        Placement::Mirror, packEnds, u),
