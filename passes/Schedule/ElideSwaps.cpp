@@ -7,50 +7,13 @@
 
 #include "passes/Schedule/Swaps.h"
 
+#include <map>
+#include <tuple>
+
 using namespace mlir;
 using namespace harmony;
 using namespace harmony::schedule;
 using planner::EventKind;
-
-//===----------------------------------------------------------------------===//
-// Buffers of a plan
-//===----------------------------------------------------------------------===//
-
-BufferIndex::Key BufferIndex::key(planner::Content content, int object, int use,
-                                  int device, int64_t firstSample) {
-  bool ofSamples = content == planner::Content::Value ||
-                   content == planner::Content::ValueGradient ||
-                   content == planner::Content::Saved;
-  return {content, object, use, device, ofSamples ? firstSample : 0};
-}
-
-BufferIndex::BufferIndex(const planner::Plan &plan) : plan(plan) {
-  for (auto [id, buffer] : llvm::enumerate(plan.buffers))
-    buffers[key(buffer.content, buffer.object, buffer.use, buffer.device,
-                buffer.firstSample)]
-        .push_back(static_cast<int>(id));
-  for (auto &[key, list] : buffers)
-    llvm::sort(list, [&](int a, int b) {
-      return plan.buffers[a].first < plan.buffers[b].first;
-    });
-}
-
-int BufferIndex::find(planner::Content content, int object, int use, int device,
-                      planner::Point at, int64_t firstSample) const {
-  auto found = buffers.find(key(content, object, use, device, firstSample));
-  if (found == buffers.end())
-    return -1;
-  const std::vector<int> &list = found->second;
-  if (plan.buffers[list.front()].persistent)
-    return list.front();
-  auto after = llvm::upper_bound(list, at, [&](planner::Point point, int id) {
-    return point < plan.buffers[id].first;
-  });
-  if (after == list.begin())
-    return -1;
-  int id = *std::prev(after);
-  return at <= plan.buffers[id].last ? id : -1;
-}
 
 //===----------------------------------------------------------------------===//
 // The transfers of a program
@@ -304,7 +267,7 @@ private:
   const planner::Problem &problem;
   Places places;
   TouchIndex touches;
-  BufferIndex buffers;
+  planner::BufferIndex buffers;
   std::map<TransferKey, const ProgramTransfer *> naive;
   std::map<int64_t, int64_t> eventOfPhase;
 
@@ -323,9 +286,11 @@ private:
   TransferKey keyOf(const planner::Transfer &wanted) {
     int64_t firstSample =
         wanted.phase >= 0 ? plan.phases[wanted.phase].firstSample : 0;
-    auto find = [&](int device) {
-      return buffers.find(getContent(wanted.kind), wanted.object, wanted.use,
-                          device, {wanted.event, 0}, firstSample);
+    auto find = [&](int device) -> int64_t {
+      const planner::Buffer *buffer =
+          buffers.find(getContent(wanted.kind), wanted.object, wanted.use,
+                       device, {wanted.event, 0}, firstSample);
+      return buffer ? buffer - plan.buffers.data() : -1;
     };
     int64_t here = find(wanted.device),
             there = wanted.source < 0 ? -1 : find(wanted.source);
@@ -340,7 +305,12 @@ private:
   int64_t servedBy(EventKind kind, int64_t here, int64_t there,
                    int64_t event) const {
     bool later = servesLater(kind);
-    return touches.find(later || there < 0 ? here : there, event, later);
+    int64_t buffer = later || there < 0 ? here : there;
+    int64_t served = touches.find(buffer, event, later);
+    // What stays may be brought for the next execution.
+    if (served < 0 && later && buffer >= 0 && plan.buffers[buffer].persistent)
+      served = touches.find(buffer, 0, later);
+    return served;
   }
 };
 

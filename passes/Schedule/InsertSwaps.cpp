@@ -250,10 +250,10 @@ private:
         return;
       if (use.readFirst)
         addIn(op, buffer);
-      if (use.written) {
+      if (!isInput(buffer))
         addOut(op, buffer);
+      if (use.written)
         addPeers(op, buffer);
-      }
       return;
     case Content::scalar:
       if (isa<ZeroOp>(op))

@@ -83,8 +83,12 @@ std::string PlaceBuilder::symbol(const Twine &wanted) {
 std::string PlaceBuilder::find(PlanContent content, int object, int use,
                                int device, Point point,
                                int64_t firstSample) const {
-  int id = index.find(content, object, use, device, point, firstSample);
-  return id < 0 ? std::string() : buffers[id];
+  bool ofSamples =
+      content == PlanContent::Value || content == PlanContent::ValueGradient ||
+      content == PlanContent::RecomputedValue || content == PlanContent::Saved;
+  const planner::Buffer *buffer = index.find(
+      content, object, use, device, point, ofSamples ? firstSample : 0);
+  return buffer ? buffers[buffer - plan.buffers.data()] : std::string();
 }
 
 std::string PlaceBuilder::findHome(HomeKind homeKind, int object,

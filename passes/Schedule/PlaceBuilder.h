@@ -14,6 +14,9 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <map>
+#include <tuple>
+
 namespace harmony {
 
 /// Adds the places of one plan to a module and finds them again: what
@@ -67,7 +70,7 @@ private:
 
   std::map<std::tuple<planner::HomeKind, int, int>, std::string> homes;
   std::vector<std::string> inputs, buffers;
-  BufferIndex index;
+  planner::BufferIndex index;
   std::vector<std::string> denominators, unusedSeeds; ///< by loss term
   std::string workspace;
   llvm::StringMap<std::string> variableHome; ///< of those with one of their own

@@ -19,6 +19,7 @@
 #include "llvm/ADT/MapVector.h"
 
 #include <map>
+#include <tuple>
 
 using namespace mlir;
 using namespace harmony;
@@ -219,8 +220,10 @@ private:
   /// A buffer that may be released behind its last use.
   struct Life {
     BufferOp op;
-    const planner::Buffer *plan;
+    const planner::Buffer *plan = nullptr;
     std::vector<int64_t> events; ///< that touch it
+    /// The first and the last touch: the plan's range may be longer.
+    planner::Point first, last;
     bool released = true;
     /// Of one iteration of a loop, and not of the loop as a whole.
     bool perIteration = false;
@@ -235,9 +238,8 @@ private:
     EventOrder order(plan);
     for (Life &life : lives)
       life.released = isOverAtLastUse(life, plan, order);
-    llvm::stable_sort(lives, [](const Life &a, const Life &b) {
-      return a.plan->first < b.plan->first;
-    });
+    llvm::stable_sort(
+        lives, [](const Life &a, const Life &b) { return a.first < b.first; });
     // Who takes bytes over must come after their release. It is enough to ask
     // the next: whoever follows that one is ordered after it by the plan.
     std::map<int, Occupants> arenas;
@@ -248,9 +250,9 @@ private:
     for (const Life &life : lives) {
       if (!life.released)
         continue;
-      Step &step = stepAt(positions[life.plan->last.event]);
+      Step &step = stepAt(positions[life.last.event]);
       if (life.perIteration)
-        step.releases.push_back({opOf(step, life.plan->last), life.op});
+        step.releases.push_back({opOf(step, life.last), life.op});
       else
         step.releasesAfter.push_back(life.op);
     }
@@ -287,9 +289,23 @@ private:
       if (!owns(buffer) || buffer.getPersistent())
         continue;
       auto touching = events.find(buffer.getSymName());
-      if (touching != events.end())
-        lives.push_back({buffer, &plan.buffers[buffer.getId()],
-                         std::move(touching->second)});
+      if (touching == events.end())
+        continue;
+      const planner::Buffer &planned = plan.buffers[buffer.getId()];
+      std::vector<int64_t> &list = touching->second;
+      int first = static_cast<int>(*llvm::min_element(list)),
+          last = static_cast<int>(*llvm::max_element(list));
+      Life life;
+      life.op = buffer;
+      life.plan = &planned;
+      life.events = std::move(list);
+      life.first = {first, 0};
+      if (first == planned.first.event)
+        life.first = planned.first;
+      life.last = {last, plan.events[last].endStep - 1};
+      if (last == planned.last.event)
+        life.last = planned.last;
+      lives.push_back(std::move(life));
     }
     return lives;
   }
@@ -298,9 +314,7 @@ private:
   /// that is.
   static bool isOverAtLastUse(Life &life, const planner::Plan &plan,
                               const EventOrder &order) {
-    int last = life.plan->last.event;
-    if (!llvm::is_contained(life.events, last))
-      return false;
+    int last = life.last.event;
     auto all = [&](auto holds) {
       return llvm::all_of(life.events, [&](int64_t event) {
         return event == last || holds(static_cast<int>(event), last);
@@ -339,7 +353,7 @@ private:
 
   static bool followsRelease(const Life &self, const Life &before,
                              bool nextExecution, const EventOrder &order) {
-    int first = self.plan->first.event, last = before.plan->last.event;
+    int first = self.first.event, last = before.last.event;
     if (!nextExecution && (first == last || order.inOneLoop(first, last)))
       return before.perIteration;
     return order.startsAfter(first, last, nextExecution, !before.perIteration);

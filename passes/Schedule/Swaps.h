@@ -8,10 +8,8 @@
 #ifndef PASSES_SCHEDULE_SWAPS_H
 #define PASSES_SCHEDULE_SWAPS_H
 
+#include "compiler/Planner/BufferIndex.h"
 #include "passes/Schedule/Schedule.h"
-
-#include <map>
-#include <tuple>
 
 namespace harmony {
 
@@ -36,22 +34,6 @@ public:
 private:
   mlir::SymbolTable symbols;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<SlotUse>> tasks;
-};
-
-/// Plan::find for look-ups by the thousand.
-class BufferIndex {
-public:
-  explicit BufferIndex(const planner::Plan &plan);
-  /// The number of the buffer that holds something at a point, or -1.
-  int find(planner::Content content, int object, int use, int device,
-           planner::Point at, int64_t firstSample) const;
-
-private:
-  using Key = std::tuple<planner::Content, int, int, int, int64_t>;
-  static Key key(planner::Content content, int object, int use, int device,
-                 int64_t firstSample);
-  const planner::Plan &plan;
-  std::map<Key, std::vector<int>> buffers; ///< in the order of their lives
 };
 
 /// How a pack, run, update or zeroing touches buffers, in order of first use.
