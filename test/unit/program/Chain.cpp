@@ -29,6 +29,7 @@ planner::Value makeValue(const std::string &name, bool differentiable) {
   value.name = name;
   value.bytesPerSample = width * 4;
   value.differentiable = differentiable;
+  value.sliceable = true;
   return value;
 }
 
@@ -151,22 +152,34 @@ void addTasks(ModuleOp module, int64_t u) {
                                                {SlotKind::cotangent, 0, 4},
                                                {SlotKind::gradient, 0, value}});
   task.launch("loss_backward", {{0, r}, {1, r}, {2, r}, {3, w}}, u * width);
+}
+
+/// The tasks that do not depend on the microbatch.
+void addStepTasks(ModuleOp module, int groups) {
+  TaskMaker task(module, batch);
+  int64_t weight = width * 4;
   task.begin(prologueTaskName(), {{SlotKind::argument, 1, batch * width * 4},
                                   {SlotKind::result, 0, 4},
                                   {SlotKind::result, 1, 4},
                                   {SlotKind::workspace, 0, 8}});
   task.launch("denominator", {{0, r}, {1, w}, {2, w}}, 1);
-  task.begin(updateTaskName("momentum", 1), {{SlotKind::parameter, 0, weight},
-                                             {SlotKind::gradient, 0, weight},
-                                             {SlotKind::state, 0, weight},
-                                             {SlotKind::scalar, 0, 4}});
-  task.launch("momentum", {{0, rw}, {1, r}, {2, rw}, {3, r}}, width);
-  task.begin(updateTaskName("momentum", 2), {{SlotKind::parameter, 0, weight},
-                                             {SlotKind::gradient, 0, weight},
-                                             {SlotKind::gradient, 1, weight},
-                                             {SlotKind::state, 0, weight},
-                                             {SlotKind::scalar, 0, 4}});
-  task.launch("momentum2", {{0, rw}, {1, r}, {2, r}, {3, rw}, {4, r}}, width);
+  for (int parts : {groups, 2 * groups}) {
+    if (module.lookupSymbol(updateTaskName("momentum", parts)))
+      continue;
+    SmallVector<std::tuple<SlotKind, int64_t, int64_t>> slots = {
+        {SlotKind::parameter, 0, weight}};
+    SmallVector<std::pair<int64_t, Access>> operands = {{0, rw}};
+    for (int part = 0; part < parts; ++part) {
+      slots.push_back({SlotKind::gradient, part, weight});
+      operands.push_back({1 + part, r});
+    }
+    slots.push_back({SlotKind::state, 0, weight});
+    slots.push_back({SlotKind::scalar, 0, 4});
+    operands.push_back({1 + parts, rw});
+    operands.push_back({2 + parts, r});
+    task.begin(updateTaskName("momentum", parts), slots);
+    task.launch("momentum." + std::to_string(parts), operands, width);
+  }
 }
 
 } // namespace
@@ -175,13 +188,13 @@ void loadDialects(MLIRContext *context) {
   context->loadDialect<nn::NNDialect, HarmonyDialect, func::FuncDialect>();
 }
 
-Model makeChain(bool training, int64_t u) {
+Model makeChain(bool training, const std::vector<int64_t> &microbatches) {
   Model model;
   planner::Problem &problem = model.problem;
   problem.name = training ? "training step" : "evaluation";
   problem.training = training;
   problem.batch = batch;
-  problem.microbatches = {u};
+  problem.microbatches = microbatches;
   for (int t = 0; t < 3; ++t) {
     planner::Tensor tensor;
     tensor.name = "w" + std::to_string(t);
@@ -204,14 +217,19 @@ Model makeChain(bool training, int64_t u) {
     model.outputs = {5};
   problem.values[v3].output = !training;
 
-  int64_t value = u * width * 4;
-  planner::Cost cost{u, 1e-5, 2e-5, training ? value : 0, value, value};
-  planner::Cost lossCost{u, 1e-6, 1e-6, 0, 0, 0};
+  std::vector<planner::Cost> costs, lossCosts;
+  for (int64_t u : microbatches) {
+    int64_t value = u * width * 4;
+    double samples = static_cast<double>(u);
+    costs.push_back({u, samples * 1e-5, samples * 2e-5, training ? value : 0,
+                     value, value});
+    lossCosts.push_back({u, samples * 1e-6, samples * 1e-6, 0, 0, 0});
+  }
   std::string suffix = training ? "" : ".eval";
-  problem.functions = {{"scale" + suffix, {cost}},
-                       {"skip" + suffix, {cost}},
-                       {"loss" + suffix, {lossCost}},
-                       {"first" + suffix, {cost}}};
+  problem.functions = {{"scale" + suffix, costs},
+                       {"skip" + suffix, costs},
+                       {"loss" + suffix, lossCosts},
+                       {"first" + suffix, costs}};
   problem.scalars.push_back({"loss", 4, planner::ScalarRole::Accumulator});
   if (training)
     problem.scalars.push_back({"seed", 4, planner::ScalarRole::Seed});
@@ -262,7 +280,9 @@ Model makeChain(bool training, int64_t u) {
   return model;
 }
 
-OwningOpRef<ModuleOp> makeChainModule(MLIRContext *context, int64_t u) {
+OwningOpRef<ModuleOp> makeChainModule(MLIRContext *context,
+                                      const std::vector<int64_t> &microbatches,
+                                      int groups) {
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(R"(
     func.func private @main(tensor<?x24xf32, #nn.batch<0, 1>> {nn.name = "x"},
                             tensor<?x24xf32, #nn.batch<0, 1>> {nn.name = "target"})
@@ -289,7 +309,9 @@ OwningOpRef<ModuleOp> makeChainModule(MLIRContext *context, int64_t u) {
       addVariable("rate", RankedTensorType::get({}, builder.getF32Type()),
                   nn::Role::scalar);
   rate->setAttr("nn.scalar_kind", builder.getI64IntegerAttr(HM_SCALAR_LR));
-  addTasks(*module, u);
+  for (int64_t u : microbatches)
+    addTasks(*module, u);
+  addStepTasks(*module, groups);
   return module;
 }
 

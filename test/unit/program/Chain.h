@@ -15,12 +15,14 @@
 namespace harmony::test {
 
 /// The model of Kernels.cpp: three weights of which the second is tied, a value
-/// with two consumers.
-Model makeChain(bool training, int64_t microbatch);
+/// with two consumers. `microbatches`: candidates, ascending.
+Model makeChain(bool training, const std::vector<int64_t> &microbatches);
 
-/// Its variables, graphs and tasks for one microbatch size.
-mlir::OwningOpRef<mlir::ModuleOp> makeChainModule(mlir::MLIRContext *context,
-                                                  int64_t microbatch);
+/// Its variables, graphs and tasks for microbatch sizes and a number of
+/// data-parallel groups.
+mlir::OwningOpRef<mlir::ModuleOp>
+makeChainModule(mlir::MLIRContext *context,
+                const std::vector<int64_t> &microbatches, int groups = 1);
 
 void loadDialects(mlir::MLIRContext *context);
 

@@ -14,6 +14,7 @@
 
 #include "test/unit/program/Kernels.h"
 
+#include <algorithm>
 #include <map>
 
 namespace harmony::test {
@@ -82,17 +83,30 @@ void denominator(void *const *b, int64_t begin, int64_t end) {
     out(b, 2)[0] = 1.0f / out(b, 1)[0];
   }
 }
+/// Parameter, parts of the gradient, momentum, rate.
+template <int parts>
 void momentum(void *const *b, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
-    out(b, 2)[i] = 0.5f * out(b, 2)[i] + in(b, 1)[i];
-    out(b, 0)[i] -= in(b, 3)[0] * out(b, 2)[i];
+    float sum = in(b, 1)[i];
+    for (int part = 1; part < parts; ++part)
+      sum += in(b, 1 + part)[i];
+    float &moment = out(b, 1 + parts)[i];
+    moment = 0.5f * moment + sum;
+    out(b, 0)[i] -= in(b, 2 + parts)[0] * moment;
   }
 }
-void momentum2(void *const *b, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i) {
-    out(b, 3)[i] = 0.5f * out(b, 3)[i] + (in(b, 1)[i] + in(b, 2)[i]);
-    out(b, 0)[i] -= in(b, 4)[0] * out(b, 3)[i];
-  }
+
+using Kernels = std::map<std::string, HmRangeFunction>;
+
+/// Those of u samples and parts, for 1 to n.
+template <int n>
+void addSizes(Kernels &kernels) {
+  std::string size = "." + std::to_string(n);
+  kernels["weight_gradient" + size] = weightGradient<n>;
+  kernels["loss" + size] = loss<n>;
+  kernels["momentum" + size] = momentum<n>;
+  if constexpr (n > 1)
+    addSizes<n - 1>(kernels);
 }
 
 void call(const std::string &name, std::vector<const void *> buffers,
@@ -134,24 +148,17 @@ std::vector<float> pattern(int64_t count, int64_t seed) {
 } // namespace
 
 HmRangeFunction findKernel(const std::string &name) {
-  static const std::map<std::string, HmRangeFunction> kernels = {
-      {"scale", scale},
-      {"copy", copyElements},
-      {"add", add},
-      {"add_to", addTo},
-      {"scale_backward", scaleBackward},
-      {"weight_gradient.1", weightGradient<1>},
-      {"weight_gradient.2", weightGradient<2>},
-      {"weight_gradient.4", weightGradient<4>},
-      {"weight_gradient.8", weightGradient<8>},
-      {"loss.1", loss<1>},
-      {"loss.2", loss<2>},
-      {"loss.4", loss<4>},
-      {"loss.8", loss<8>},
-      {"loss_backward", lossBackward},
-      {"denominator", denominator},
-      {"momentum", momentum},
-      {"momentum2", momentum2}};
+  static const Kernels kernels = [] {
+    Kernels all = {{"scale", scale},
+                   {"copy", copyElements},
+                   {"add", add},
+                   {"add_to", addTo},
+                   {"scale_backward", scaleBackward},
+                   {"loss_backward", lossBackward},
+                   {"denominator", denominator}};
+    addSizes<2 * batch>(all);
+    return all;
+  }();
   auto found = kernels.find(name);
   return found == kernels.end() ? nullptr : found->second;
 }
@@ -172,45 +179,63 @@ std::vector<float> batchTarget(int64_t step) {
   return pattern(batch * width, 50 + step);
 }
 
-StepResult trainStep(State &state, int64_t step, int64_t u, float rate) {
+Split splitBatch(int groups, int64_t microbatch) {
+  Split split(groups);
+  for (int group = 0; group < groups; ++group)
+    for (int64_t left = batch / groups + (group < batch % groups); left > 0;) {
+      split[group].push_back(std::min(left, microbatch));
+      left -= split[group].back();
+    }
+  return split;
+}
+
+StepResult trainStep(State &state, int64_t step, const Split &split,
+                     float rate) {
   std::vector<float> x = batchInput(step), target = batchTarget(step);
   StepResult result;
   float seed = 0;
   call("denominator", {target.data(), &result.denominator, &seed}, 1);
-  for (auto &uses : result.gradients)
-    for (auto &gradient : uses)
-      gradient.assign(width, 0);
-  std::string suffix = "." + std::to_string(u);
-  for (int64_t first = 0; first < batch; first += u) {
-    Activations a = forward(state, x.data() + first * width, u);
-    const float *t = target.data() + first * width;
-    call("loss" + suffix, {a.values[4].data(), t, &result.loss}, 1);
-    std::vector<float> dy(u * width), dx(u * width), skip;
-    call("loss_backward", {a.values[4].data(), t, &seed, dy.data()}, u * width);
-    skip = dy;
-    for (int l = 3; l >= 0; --l) {
-      const float *w = state.weights[weightOf[l]].data();
-      std::vector<float> product(u * width);
-      call("scale", {w, a.values[l].data(), product.data()}, u * width);
-      call("weight_gradient" + suffix,
-           {a.values[l].data(), dy.data(),
-            result.gradients[weightOf[l]][l == 2].data()},
-           width);
-      call("scale_backward",
-           {w, a.values[l].data(), product.data(), dy.data(), dx.data()},
+  for (int p = 0; p < 3; ++p)
+    result.gradients[p].assign((p == 1 ? 2 : 1) * split.size(),
+                               std::vector<float>(width, 0));
+  result.losses.assign(split.size(), 0);
+  int64_t first = 0;
+  for (size_t group = 0; group < split.size(); ++group)
+    for (int64_t u : split[group]) {
+      std::string suffix = "." + std::to_string(u);
+      Activations a = forward(state, x.data() + first * width, u);
+      const float *t = target.data() + first * width;
+      call("loss" + suffix, {a.values[4].data(), t, &result.losses[group]}, 1);
+      std::vector<float> dy(u * width), dx(u * width), skip;
+      call("loss_backward", {a.values[4].data(), t, &seed, dy.data()},
            u * width);
-      if (l == 1)
-        call("add", {skip.data(), dx.data(), dx.data()}, u * width);
-      dy = dx;
+      skip = dy;
+      for (int l = 3; l >= 0; --l) {
+        const float *w = state.weights[weightOf[l]].data();
+        size_t part = l == 1 || l == 2 ? 2 * group + (l == 2) : group;
+        std::vector<float> product(u * width);
+        call("scale", {w, a.values[l].data(), product.data()}, u * width);
+        call("weight_gradient" + suffix,
+             {a.values[l].data(), dy.data(),
+              result.gradients[weightOf[l]][part].data()},
+             width);
+        call("scale_backward",
+             {w, a.values[l].data(), product.data(), dy.data(), dx.data()},
+             u * width);
+        if (l == 1)
+          call("add", {skip.data(), dx.data(), dx.data()}, u * width);
+        dy = dx;
+      }
+      first += u;
     }
-  }
   for (int p = 0; p < 3; ++p) {
-    float *w = state.weights[p].data(), *m = state.momenta[p].data();
-    const float *g = result.gradients[p][0].data();
-    if (p == 1)
-      call("momentum2", {w, g, result.gradients[p][1].data(), m, &rate}, width);
-    else
-      call("momentum", {w, g, m, &rate}, width);
+    std::vector<const void *> operands = {state.weights[p].data()};
+    for (const std::vector<float> &part : result.gradients[p])
+      operands.push_back(part.data());
+    operands.push_back(state.momenta[p].data());
+    operands.push_back(&rate);
+    call("momentum." + std::to_string(result.gradients[p].size()), operands,
+         width);
   }
   return result;
 }
@@ -219,11 +244,14 @@ std::vector<float> evaluateOutputs(const State &state, int64_t step, int64_t u,
                                    float &total) {
   std::vector<float> x = batchInput(step), target = batchTarget(step), outputs;
   total = 0;
-  for (int64_t first = 0; first < batch; first += u) {
-    Activations a = forward(state, x.data() + first * width, u);
+  int64_t first = 0;
+  Split split = splitBatch(1, u);
+  for (int64_t samples : split[0]) {
+    Activations a = forward(state, x.data() + first * width, samples);
     outputs.insert(outputs.end(), a.values[4].begin(), a.values[4].end());
-    call("loss." + std::to_string(u),
+    call("loss." + std::to_string(samples),
          {a.values[4].data(), target.data() + first * width, &total}, 1);
+    first += samples;
   }
   return outputs;
 }

@@ -30,13 +30,20 @@ struct State {
 State initialState();
 std::vector<float> batchInput(int64_t step), batchTarget(int64_t step);
 
+/// Samples of the microbatches of each data-parallel group, in order.
+using Split = std::vector<std::vector<int64_t>>;
+/// Shares that differ by one sample at most, in microbatches of one size and
+/// what remains.
+Split splitBatch(int groups, int64_t microbatch);
+
 /// What a step and an evaluation give, computed layer by layer with the same
 /// kernels.
 struct StepResult {
-  float loss = 0, denominator = 0;
-  std::vector<float> gradients[3][2];
+  std::vector<float> losses; ///< of each group
+  float denominator = 0;
+  std::vector<std::vector<float>> gradients[3]; ///< by part
 };
-StepResult trainStep(State &state, int64_t step, int64_t microbatch,
+StepResult trainStep(State &state, int64_t step, const Split &split,
                      float rate);
 std::vector<float> evaluateOutputs(const State &state, int64_t step,
                                    int64_t microbatch, float &loss);

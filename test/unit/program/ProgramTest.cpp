@@ -37,12 +37,24 @@ protected:
   void SetUp() override { loadDialects(&context); }
 
   planner::Machine machine(int64_t capacity) {
-    return planner::Machine::uniform("test", 1, capacity, 1e8, 1e-6);
+    planner::Link peer;
+    peer.bytesPerSecond = devices > 1 ? 2e8 : 0;
+    return planner::Machine::uniform("test", devices, capacity, 1e8, 1e-6, peer,
+                                     3e8);
+  }
+
+  /// Microbatch sizes of a split of the batch.
+  static std::vector<int64_t>
+  sizes(int64_t u, const planner::SearchOptions &options, int devices) {
+    planner::SearchOptions pinned = options;
+    pinned.microbatch = u;
+    return planner::candidateMicrobatches(batch, devices, pinned);
   }
 
   int64_t least(int64_t u, const planner::SearchOptions &options) {
-    return planner::minDeviceBytes(makeChain(true, u).problem, machine(1 << 20),
-                                   options);
+    return planner::minDeviceBytes(
+        makeChain(true, sizes(u, options, devices)).problem, machine(1 << 20),
+        options);
   }
 
   std::optional<planner::Plan> plan(const Model &model, int64_t capacity,
@@ -59,16 +71,22 @@ protected:
   std::optional<Compiled> compile(int64_t u, int64_t capacity,
                                   const planner::SearchOptions &options) {
     Compiled compiled;
-    Model train = makeChain(true, u), evaluate = makeChain(false, u);
+    std::vector<int64_t> candidates = sizes(u, options, devices);
+    Model train = makeChain(true, candidates),
+          evaluate = makeChain(false, candidates);
     planner::SearchOptions evaluateOptions;
     evaluateOptions.residency = options.residency;
-    auto step = plan(train, capacity, options),
-         evaluation = plan(evaluate, capacity, evaluateOptions);
-    if (!step || !evaluation)
+    auto step = plan(train, capacity, options);
+    if (!step)
+      return std::nullopt;
+    // No more than a share of the batch, as training.
+    evaluateOptions.microbatch = splitBatch(step->groups, u)[0][0];
+    auto evaluation = plan(evaluate, capacity, evaluateOptions);
+    if (!evaluation)
       return std::nullopt;
     compiled.step = *step;
     compiled.evaluate = *evaluation;
-    compiled.module = makeChainModule(&context, u);
+    compiled.module = makeChainModule(&context, candidates, step->groups);
     ModuleOp module = *compiled.module;
     addDevices(module, machine(capacity));
     bool built = succeeded(schedulePlan(module, train, compiled.step,
@@ -93,35 +111,38 @@ protected:
     return compiled;
   }
 
-  void checkRun(const Compiled &compiled, int64_t u, bool singleThread) {
+  void checkRun(const Compiled &compiled, int64_t u, RunMode mode,
+                uint64_t seed = 0) {
     constexpr int64_t steps = 3;
     RunResult result = runBlob(compiled.program.blob, compiled.program.kernels,
-                               steps, rate, singleThread);
+                               steps, rate, mode, seed);
     ASSERT_EQ(result.error, "");
     State state = initialState();
+    Split split = splitBatch(compiled.step.groups, u);
     for (int64_t step = 0; step < steps; ++step) {
-      StepResult expected = trainStep(state, step, u, rate);
-      EXPECT_EQ(result.steps[step].loss, expected.loss) << "step " << step;
+      StepResult expected = trainStep(state, step, split, rate);
+      EXPECT_EQ(result.steps[step].losses, expected.losses) << "step " << step;
       EXPECT_EQ(result.steps[step].denominator, expected.denominator);
-      for (int p = 0; step == 0 && p < 3; ++p) {
-        EXPECT_EQ(result.steps[0].gradients[p][0], expected.gradients[p][0])
+      for (int p = 0; step == 0 && p < 3; ++p)
+        EXPECT_EQ(result.steps[0].gradients[p], expected.gradients[p])
             << "parameter " << p;
-        if (p == 1) {
-          EXPECT_EQ(result.steps[0].gradients[p][1], expected.gradients[p][1]);
-        }
-      }
     }
     for (int p = 0; p < 3; ++p) {
       EXPECT_EQ(result.state.weights[p], state.weights[p]) << "parameter " << p;
       EXPECT_EQ(result.state.momenta[p], state.momenta[p]) << "parameter " << p;
     }
     float loss = 0;
-    EXPECT_EQ(result.outputs, evaluateOutputs(state, 0, u, loss));
+    EXPECT_EQ(result.outputs, evaluateOutputs(state, 0, split[0][0], loss));
     EXPECT_EQ(result.evaluationLoss, loss);
     EXPECT_EQ(result.evidence, "");
   }
 
+  static RunMode alternate(int count) {
+    return count % 2 == 0 ? RunMode::SingleThread : RunMode::Threads;
+  }
+
   MLIRContext context;
+  int devices = 1;
 };
 
 TEST_F(Programs, EveryPlanTrainsAlike) {
@@ -146,7 +167,7 @@ TEST_F(Programs, EveryPlanTrainsAlike) {
                      std::to_string(capacity));
         std::optional<Compiled> compiled = compile(u, capacity, options);
         ASSERT_TRUE(compiled);
-        checkRun(*compiled, u, count++ % 2 == 0);
+        checkRun(*compiled, u, alternate(count++));
         if (HasFailure()) {
           compiled->module->dump();
           llvm::errs() << dumpProgram(compiled->program.blob);
@@ -164,9 +185,42 @@ TEST_F(Programs, PacksOfOneLayer) {
     options.recompute = recompute;
     std::optional<Compiled> compiled = compile(2, 1 << 20, options);
     ASSERT_TRUE(compiled);
-    checkRun(*compiled, 2, true);
-    checkRun(*compiled, 2, false);
+    checkRun(*compiled, 2, RunMode::SingleThread);
+    checkRun(*compiled, 2, RunMode::Threads);
   }
+}
+
+/// Plans drawn at random for several devices: packs, groups, places, rings,
+/// copies, with sizes that do not divide the batch.
+TEST_F(Programs, SeveralDevicesTrainAlike) {
+  int count = 0;
+  for (int n : {1, 2, 3, 4, 8})
+    for (planner::Schedule schedule :
+         {planner::Schedule::HarmonyPp, planner::Schedule::HarmonyDp,
+          planner::Schedule::PpSwap, planner::Schedule::DpSwap})
+      for (int64_t u : {1, 2, 3}) {
+        devices = n;
+        planner::SearchOptions options;
+        options.schedule = schedule;
+        options.microbatch = u;
+        int64_t smallest = least(u, options);
+        bool baseline = schedule == planner::Schedule::PpSwap ||
+                        schedule == planner::Schedule::DpSwap;
+        for (int draw = 0; draw < (baseline ? 1 : 5); ++draw) {
+          int64_t capacity = smallest + draw * smallest / 3;
+          SCOPED_TRACE(std::to_string(n) + " devices, " +
+                       planner::name(schedule) + ", microbatch " +
+                       std::to_string(u) + ", draw " + std::to_string(draw));
+          if (draw > 0)
+            options.randomSeed = draw + 100 * count;
+          std::optional<Compiled> compiled = compile(u, capacity, options);
+          ASSERT_TRUE(compiled);
+          checkRun(*compiled, u, RunMode::Adversarial, count);
+          checkRun(*compiled, u, alternate(count++));
+          if (HasFailure())
+            return;
+        }
+      }
 }
 
 TEST_F(Programs, SizeDoesNotGrowWithMicrobatches) {
@@ -271,11 +325,11 @@ protected:
   /// Builds the step's program after the module or model has been spoilt.
   template <typename Spoil>
   std::string buildError(Spoil spoil, ProgramKind kind = ProgramKind::step) {
-    Model model = makeChain(kind == ProgramKind::step, 2);
+    Model model = makeChain(kind == ProgramKind::step, {2});
     planner::SearchOptions options;
     options.layersPerPack = 5;
     planner::Plan planned = *plan(model, 1 << 20, options);
-    OwningOpRef<ModuleOp> module = makeChainModule(&context, 2);
+    OwningOpRef<ModuleOp> module = makeChainModule(&context, {2});
     spoil(*module, model, planned);
     return errorOf([&] { return buildProgram(*module, model, planned, kind); });
   }

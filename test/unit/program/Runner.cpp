@@ -37,7 +37,7 @@ struct Memory {
 class Session {
 public:
   Session(const std::vector<char> &bytes,
-          const std::vector<std::string> &kernels, bool singleThread)
+          const std::vector<std::string> &kernels, RunMode mode, uint64_t seed)
       : copy(bytes.size()) {
     std::memcpy(copy.data.get(), bytes.data(), bytes.size());
     for (const std::string &name : kernels) {
@@ -56,7 +56,7 @@ public:
     options.threads = 2;
     options.chunk = 5;
     options.poison = true;
-    options.paranoid = singleThread;
+    options.paranoid = mode == RunMode::SingleThread;
     driver = createHostDriver(options);
     const std::pair<HmSpace, int64_t> spaces[] = {
         {HM_SPACE_HOST, header.hostBytes},
@@ -68,7 +68,9 @@ public:
       driver->setHostMemory(space, memories.back().data.get(), size);
     }
     EngineOptions engineOptions;
-    engineOptions.singleThread = singleThread;
+    engineOptions.singleThread = mode == RunMode::SingleThread;
+    if (mode == RunMode::Adversarial)
+      engineOptions.adversarialSeed = seed;
     engine = std::make_unique<Engine>(*blob, *driver, engineOptions);
   }
 
@@ -97,15 +99,19 @@ public:
       std::memcpy(at(1, input.offset), values.data(), values.size() * 4);
     }
   }
-  const HmLossTerm &loss(HmProgramKind kind) {
+  /// One for each group.
+  std::vector<HmLossTerm> losses(HmProgramKind kind) {
+    std::vector<HmLossTerm> terms;
     for (const HmLossTerm &term : blob->lossTerms())
       if (term.program == static_cast<uint32_t>(kind))
-        return term;
-    throw std::runtime_error("no loss term");
+        terms.push_back(term);
+    if (terms.empty())
+      throw std::runtime_error("no loss term");
+    return terms;
   }
 
   /// What was measured since the last reset against one program's plan.
-  std::string compare(HmProgramKind kind, int64_t executions, int64_t peak) {
+  std::string compare(HmProgramKind kind, int64_t executions) {
     std::string text;
     for (int c = 0; c < HM_TRAFFIC_COUNT; ++c) {
       int64_t planned = blob->header().programs[kind].traffic[c] * executions,
@@ -115,9 +121,15 @@ public:
                 std::to_string(planned) + ", measured " +
                 std::to_string(measured) + "\n";
     }
-    if (driver->peak(0) != peak)
-      text += "peak: planned " + std::to_string(peak) + ", measured " +
-              std::to_string(driver->peak(0)) + "\n";
+    for (size_t d = 0; d < blob->devices().size(); ++d) {
+      const HmDevice &device = blob->devices()[d];
+      int64_t peak =
+          kind == HM_PROGRAM_EVALUATE ? device.evaluatePeak : device.peak;
+      if (driver->peak(d) != peak)
+        text += "peak of device " + std::to_string(d) + ": planned " +
+                std::to_string(peak) + ", measured " +
+                std::to_string(driver->peak(d)) + "\n";
+    }
     return text;
   }
 
@@ -143,26 +155,25 @@ void run(Session &session, int64_t steps, float rate, RunResult &result) {
   session.scalars()[0] = rate;
   session.engine->run(HM_PROGRAM_LOAD);
   session.driver->resetEvidence();
-  const HmDevice &device = session.blob->devices()[0];
   for (int64_t step = 0; step < steps; ++step) {
     session.setBatch(step);
     session.engine->run(HM_PROGRAM_STEP, step == 0);
     StepResult &out = result.steps.emplace_back();
-    const HmLossTerm &term = session.loss(HM_PROGRAM_STEP);
-    out.loss = session.host(term.numerator)[0];
-    out.denominator = session.host(term.denominator)[0];
+    for (const HmLossTerm &term : session.losses(HM_PROGRAM_STEP)) {
+      out.losses.push_back(session.host(term.numerator)[0]);
+      out.denominator = session.host(term.denominator)[0];
+    }
     if (step > 0)
       continue;
     for (int p = 0; p < 3; ++p) {
-      int use = 0;
       for (const HmGradient &gradient :
            session.blob->gradients(session.variable("w" + std::to_string(p)))) {
         float *from = session.dump(gradient.home);
-        out.gradients[p][use++].assign(from, from + width);
+        out.gradients[p].emplace_back(from, from + width);
       }
     }
   }
-  result.evidence += session.compare(HM_PROGRAM_STEP, steps, device.peak);
+  result.evidence += session.compare(HM_PROGRAM_STEP, steps);
   session.engine->run(HM_PROGRAM_STORE);
   for (int p = 0; p < 3; ++p) {
     result.state.weights[p] = session.read("w" + std::to_string(p));
@@ -175,10 +186,9 @@ void run(Session &session, int64_t steps, float rate, RunResult &result) {
   session.driver->resetEvidence();
   session.engine->run(HM_PROGRAM_EVALUATE);
   session.engine->run(HM_PROGRAM_EVALUATE);
-  result.evidence +=
-      session.compare(HM_PROGRAM_EVALUATE, 2, device.evaluatePeak);
+  result.evidence += session.compare(HM_PROGRAM_EVALUATE, 2);
   result.evaluationLoss =
-      session.host(session.loss(HM_PROGRAM_EVALUATE).numerator)[0];
+      session.host(session.losses(HM_PROGRAM_EVALUATE)[0].numerator)[0];
   float *from = session.host(session.blob->outputs()[0].home);
   result.outputs.assign(from, from + batch * width);
 }
@@ -187,10 +197,10 @@ void run(Session &session, int64_t steps, float rate, RunResult &result) {
 
 RunResult runBlob(const std::vector<char> &blob,
                   const std::vector<std::string> &kernels, int64_t steps,
-                  float rate, bool singleThread) {
+                  float rate, RunMode mode, uint64_t seed) {
   RunResult result;
   try {
-    Session session(blob, kernels, singleThread);
+    Session session(blob, kernels, mode, seed);
     run(session, steps, rate, result);
   } catch (const std::exception &error) {
     result.error = error.what();

@@ -24,12 +24,15 @@ struct RunResult {
                         ///< traffic agree
 };
 
+enum class RunMode { Threads, SingleThread, Adversarial };
+
 /// Load, `steps` training steps of which the first is dumped, store, an
 /// evaluation on the batch of step 0, with released and unwritten memory
-/// poisoned. `singleThread` also makes the host store unreadable in kernels.
+/// poisoned. SingleThread also makes the host store unreadable in kernels;
+/// `seed` is the adversary's.
 RunResult runBlob(const std::vector<char> &blob,
                   const std::vector<std::string> &kernels, int64_t steps,
-                  float rate, bool singleThread);
+                  float rate, RunMode mode, uint64_t seed = 0);
 
 } // namespace harmony::test
 
