@@ -226,6 +226,9 @@ std::string describe(const Planned &planned, const Problem &problem,
           (several ? traffic(Traffic::Peer) + " between devices, " : "") +
           traffic(Traffic::Input) + " input, " + traffic(Traffic::Output) +
           " output\n";
+  if (size_t again = redundantLoads(plan).size())
+    text += "loads again what is still there: " +
+            count(static_cast<int64_t>(again), "time") + "\n";
   for (size_t d = 0; d < machine.devices.size(); ++d) {
     int64_t peak = d < plan.peakBytes.size() ? plan.peakBytes[d] : 0;
     text += "device " + std::to_string(d) + ": peak " + bytesText(peak) + " (" +

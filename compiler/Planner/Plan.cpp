@@ -8,6 +8,8 @@
 #include "compiler/Planner/Plan.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 namespace harmony::planner {
 
@@ -173,17 +175,38 @@ std::vector<Transfer> requiredTransfers(const Plan &plan,
   return transfers;
 }
 
-std::vector<LayerMicrobatch> layerMicrobatches(const Plan &plan,
-                                               const Problem &problem) {
-  std::vector<LayerMicrobatch> sizes(problem.layers.size());
-  for (const Phase &phase : plan.phases)
-    for (int l = phase.firstLayer; l <= phase.lastLayer; ++l) {
-      if (phase.kind != PhaseKind::Backward)
-        sizes[l].forward = phase.microbatch;
-      if (phase.kind != PhaseKind::Forward)
-        sizes[l].backward = phase.microbatch;
+std::vector<int> redundantLoads(const Plan &plan) {
+  std::map<int, std::vector<int>> runs, hostUpdates; // by device, by tensor
+  for (int e = 0; e < static_cast<int>(plan.events.size()); ++e) {
+    const Event &event = plan.events[e];
+    if (event.kind == EventKind::Run)
+      runs[event.device].push_back(e);
+    if (event.kind == EventKind::Update && event.onHost)
+      hostUpdates[event.object].push_back(e);
+  }
+  auto anyBetween = [](const std::vector<int> &events, int after, int before) {
+    auto it = std::upper_bound(events.begin(), events.end(), after);
+    return it != events.end() && *it < before;
+  };
+  std::map<std::tuple<Content, int, int>, std::vector<const Buffer *>> copies;
+  for (const Buffer &buffer : plan.buffers)
+    if (buffer.content == Content::Tensor || buffer.content == Content::State)
+      copies[{buffer.content, buffer.object, buffer.device}].push_back(&buffer);
+  std::vector<int> redundant;
+  for (auto &[what, buffers] : copies) {
+    std::sort(
+        buffers.begin(), buffers.end(),
+        [](const Buffer *a, const Buffer *b) { return a->first < b->first; });
+    for (size_t i = 1; i < buffers.size(); ++i) {
+      int begin = buffers[i]->first.event, old = buffers[i - 1]->last.event;
+      if (!anyBetween(runs[buffers[i]->device], old, begin) &&
+          !anyBetween(hostUpdates[buffers[i]->object],
+                      buffers[i - 1]->first.event, begin))
+        redundant.push_back(begin);
     }
-  return sizes;
+  }
+  std::sort(redundant.begin(), redundant.end());
+  return redundant;
 }
 
 const char *name(EventKind kind) {

@@ -346,13 +346,9 @@ struct Transfer {
 std::vector<Transfer> requiredTransfers(const Plan &plan,
                                         const Problem &problem);
 
-/// The microbatch size of each layer's forward and backward, in layer order:
-/// what a numerics key lists.
-struct LayerMicrobatch {
-  int64_t forward = 0, backward = 0;
-};
-std::vector<LayerMicrobatch> layerMicrobatches(const Plan &plan,
-                                               const Problem &problem);
+/// Events that bring a tensor or its state to a device which has had the same
+/// until after its last computation: a second copy, which is legal but waste.
+std::vector<int> redundantLoads(const Plan &plan);
 
 const char *name(EventKind kind);
 const char *name(PhaseKind kind);

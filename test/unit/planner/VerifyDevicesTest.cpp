@@ -448,4 +448,24 @@ TEST(VerifyDevices, EveryInvariantIsBrokenByItsRows) {
   EXPECT_EQ(invariants.size(), 7u);
 }
 
+TEST(VerifyDevices, SecondCopiesAreReportedNotRefused) {
+  // Nothing stays, but the turn reads the tensor that the pack before it read
+  // on the same device.
+  Problem problem = chain(2, 4);
+  problem.layers[1].tensors = problem.layers[0].tensors;
+  problem.link();
+  Case once = laidOut(problem, 1, 1, 1, [](Choices &choices) {
+    choices.pinned.assign(choices.pinned.size(), 1);
+  });
+  Case again =
+      laidOut(problem, 1, 1, 1, [](Choices &choices) { choices.stay = false; });
+  for (const Case *c : {&once, &again})
+    EXPECT_EQ(problemsOf(c->plan, c->problem, c->machine), "");
+  EXPECT_TRUE(redundantLoads(once.plan).empty());
+  std::vector<int> loads = redundantLoads(again.plan);
+  ASSERT_FALSE(loads.empty());
+  for (int e : loads)
+    EXPECT_EQ(again.plan.events[e].kind, EventKind::LoadTensor);
+}
+
 } // namespace
