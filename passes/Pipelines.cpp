@@ -33,7 +33,8 @@ void harmony::buildNormalizeStage(OpPassManager &passes,
   passes.addPass(createCSEPass());
   // Every parameter has an update.
   if (!options.normalize.forward)
-    passes.addPass(createAddOptimizerPass(options.optimizer));
+    passes.addPass(
+        createAddOptimizerPass(options.optimizer, options.clipGradientNorm));
   passes.addPass(createVerifyNormalizedPass());
 }
 

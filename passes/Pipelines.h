@@ -22,6 +22,7 @@ struct PipelineOptions {
   NormalizeOptions normalize;
   std::string optimizer =
       "adamw"; ///< for models that bring none; unused by forward models
+  bool clipGradientNorm = false;
 };
 
 // One builder per stage, in order; a verifier ends each.

@@ -316,7 +316,10 @@ enum HmScalarKind {
   HM_SCALAR_MOMENTUM, /* sgd: 0 in the first step of a run, the flag afterwards
                        */
   HM_SCALAR_ONE_MINUS_BETA1,
-  HM_SCALAR_ONE_MINUS_BETA2
+  HM_SCALAR_ONE_MINUS_BETA2,
+  HM_SCALAR_MAX_NORM,  /* clipping: the global norm that gradients may have */
+  HM_SCALAR_GRAD_NORM, /* written by the program: the norm that they had */
+  HM_SCALAR_COUNT
 };
 typedef struct HmScalar {
   uint32_t kind; /* HmScalarKind */

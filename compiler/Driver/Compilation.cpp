@@ -99,6 +99,7 @@ PipelineOptions harmony::getPipelineOptions(const CompilerOptions &options) {
   pipeline.normalize.forward = options.forward;
   if (!options.optimizer.empty())
     pipeline.optimizer = options.optimizer;
+  pipeline.clipGradientNorm = options.clipGradNorm;
   return pipeline;
 }
 

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/NN.h"
+#include "passes/Normalize/Contribution.h"
 #include "passes/Normalize/Passes.h"
 #include "runtime/program.h"
 
@@ -139,7 +140,10 @@ std::optional<Optimizer> getOptimizer(StringRef name) {
 struct AddOptimizerPass
     : harmony::impl::AddOptimizerPassBase<AddOptimizerPass> {
   AddOptimizerPass() = default;
-  explicit AddOptimizerPass(const std::string &name) { optimizer = name; }
+  AddOptimizerPass(const std::string &name, bool clip) {
+    optimizer = name;
+    clipGradientNorm = clip;
+  }
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -165,14 +169,24 @@ struct AddOptimizerPass
       if (variable.getRole() == nn::Role::parameter &&
           !updated.contains(FlatSymbolRefAttr::get(variable.getSymNameAttr())))
         parameters.push_back(variable);
-    if (parameters.empty())
+    if (parameters.empty()) {
+      if (clipGradientNorm) {
+        module.emitError(
+            "--clip-grad-norm: the model brings its own optimizer");
+        signalPassFailure();
+      }
       return;
+    }
     SmallVector<Attribute> scalars;
     for (const Scalar &scalar : chosen->scalars)
-      scalars.push_back(addScalar(module, *chosen, scalar));
+      scalars.push_back(addVariable(module, scalar.name, scalar.kind));
+    if (clipGradientNorm)
+      scalars.push_back(addVariable(module, "grad_scale"));
     for (nn::VariableOp parameter : parameters)
       if (failed(addUpdate(module, *chosen, parameter, scalars)))
         return signalPassFailure();
+    if (clipGradientNorm)
+      addClipping(module, parameters, scalars.back());
   }
 
   /// A name that no symbol of the module has.
@@ -183,16 +197,92 @@ struct AddOptimizerPass
     return name;
   }
 
-  Attribute addScalar(ModuleOp module, const Optimizer &chosen,
-                      const Scalar &scalar) {
+  /// A scalar of the step; without a kind it is the program's own.
+  Attribute addVariable(ModuleOp module, StringRef suffix,
+                        std::optional<HmScalarKind> kind = {}) {
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-    std::string name = getFreeName(module, Twine("optimizer.") + scalar.name);
-    auto variable =
-        nn::VariableOp::create(builder, module.getLoc(), name,
-                               RankedTensorType::get({}, builder.getF32Type()),
-                               nn::Role::scalar, nullptr);
-    variable->setAttr("nn.scalar_kind", builder.getI64IntegerAttr(scalar.kind));
+    auto variable = nn::VariableOp::create(
+        builder, module.getLoc(), getFreeName(module, "optimizer." + suffix),
+        RankedTensorType::get({}, builder.getF32Type()), nn::Role::scalar,
+        nullptr);
+    if (kind)
+      variable->setAttr("nn.scalar_kind", builder.getI64IntegerAttr(*kind));
     return FlatSymbolRefAttr::get(variable.getSymNameAttr());
+  }
+
+  /// The sum of squares of each gradient, and from them the norm and the
+  /// factor that clips.
+  void addClipping(ModuleOp module, ArrayRef<nn::VariableOp> parameters,
+                   Attribute scale) {
+    constexpr double kEpsilon = 1e-6; // PyTorch's
+    Attribute maximum = addVariable(module, "max_norm", HM_SCALAR_MAX_NORM),
+              norm = addVariable(module, "grad_norm", HM_SCALAR_GRAD_NORM);
+    ImplicitLocOpBuilder builder =
+        ImplicitLocOpBuilder::atBlockEnd(module.getLoc(), module.getBody());
+    auto scalar = RankedTensorType::get({}, builder.getF32Type());
+    SmallVector<Attribute> names;
+    for (nn::VariableOp parameter : parameters) {
+      auto type = cast<RankedTensorType>(parameter.getType());
+      auto symbol = FlatSymbolRefAttr::get(parameter.getSymNameAttr());
+      names.push_back(symbol);
+      nn::ContributionOp::create(builder, symbol, getSquare(module, type));
+    }
+    SmallVector<Type> inputs(parameters.size() + 1, scalar);
+    auto epilogue =
+        func::FuncOp::create(builder, getFreeName(module, "clip"),
+                             builder.getFunctionType(inputs, {scalar, scalar}));
+    epilogue.setPrivate();
+    nn::EpilogueOp::create(
+        builder, FlatSymbolRefAttr::get(epilogue.getSymNameAttr()),
+        builder.getArrayAttr(names), builder.getArrayAttr({maximum}),
+        builder.getArrayAttr({scale, norm}));
+    Block *body = epilogue.addEntryBlock();
+    builder.setInsertionPointToEnd(body);
+    auto constant = [&](double value) -> Value {
+      return arith::ConstantOp::create(
+          builder,
+          SplatElementsAttr::get(scalar, builder.getF32FloatAttr(value)));
+    };
+    Value sum = body->getArgument(0);
+    for (Value square : body->getArguments().drop_front().drop_back())
+      sum = arith::AddFOp::create(builder, sum, square);
+    Value total = math::SqrtOp::create(builder, sum);
+    Value factor = arith::DivFOp::create(
+        builder, body->getArguments().back(),
+        arith::AddFOp::create(builder, total, constant(kEpsilon)));
+    factor = arith::MinimumFOp::create(builder, factor, constant(1));
+    func::ReturnOp::create(builder, ValueRange{factor, total});
+  }
+
+  FlatSymbolRefAttr getSquare(ModuleOp module, RankedTensorType type) {
+    FlatSymbolRefAttr &function = squares[type];
+    if (function)
+      return function;
+    ImplicitLocOpBuilder builder =
+        ImplicitLocOpBuilder::atBlockEnd(module.getLoc(), module.getBody());
+    auto scalar = RankedTensorType::get({}, builder.getF32Type());
+    auto created = func::FuncOp::create(
+        builder, getFreeName(module, "square" + getSuffix(type)),
+        builder.getFunctionType({type}, {scalar}));
+    created.setPrivate();
+    Block *body = created.addEntryBlock();
+    builder.setInsertionPointToEnd(body);
+    Value gradient = body->getArgument(0);
+    Value sum = arith::MulFOp::create(builder, gradient, gradient);
+    if (type.getRank())
+      sum = nn::ReduceOp::create(
+          builder, scalar, sum, nn::ReduceKind::sum,
+          llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())));
+    func::ReturnOp::create(builder, sum);
+    normalize::stageReductions(created);
+    return function = FlatSymbolRefAttr::get(created.getSymNameAttr());
+  }
+
+  static std::string getSuffix(RankedTensorType type) {
+    std::string suffix;
+    for (int64_t extent : type.getShape())
+      suffix += (suffix.empty() ? "_" : "x") + std::to_string(extent);
+    return suffix;
   }
 
   LogicalResult addUpdate(ModuleOp module, const Optimizer &chosen,
@@ -227,28 +317,27 @@ struct AddOptimizerPass
     FlatSymbolRefAttr &function = functions[type];
     if (function)
       return function;
-    std::string suffix;
-    for (int64_t extent : type.getShape())
-      suffix += (suffix.empty() ? "_" : "x") + std::to_string(extent);
     ImplicitLocOpBuilder builder =
         ImplicitLocOpBuilder::atBlockEnd(module.getLoc(), module.getBody());
     SmallVector<Type> inputs(2 + chosen.states.size(), type),
         outputs(1 + chosen.states.size(), type);
-    inputs.append(chosen.scalars.size(),
+    inputs.append(chosen.scalars.size() + clipGradientNorm,
                   RankedTensorType::get({}, type.getElementType()));
-    auto created =
-        func::FuncOp::create(builder, getFreeName(module, chosen.name + suffix),
-                             builder.getFunctionType(inputs, outputs));
+    auto created = func::FuncOp::create(
+        builder, getFreeName(module, chosen.name + getSuffix(type)),
+        builder.getFunctionType(inputs, outputs));
     created.setPrivate();
     Block *body = created.addEntryBlock();
     builder.setInsertionPointToEnd(body);
     UpdateBuilder update(builder, type);
-    func::ReturnOp::create(builder,
-                           chosen.formula(update, body->getArguments()));
+    SmallVector<Value> arguments(body->getArguments());
+    if (clipGradientNorm)
+      arguments[1] = update.multiply(arguments[1], arguments.pop_back_val());
+    func::ReturnOp::create(builder, chosen.formula(update, arguments));
     return function = FlatSymbolRefAttr::get(created.getSymNameAttr());
   }
 
-  llvm::DenseMap<Type, FlatSymbolRefAttr> functions;
+  llvm::DenseMap<Type, FlatSymbolRefAttr> functions, squares;
 };
 
 } // namespace
@@ -258,6 +347,7 @@ std::unique_ptr<Pass> harmony::createAddOptimizerPass() {
 }
 
 std::unique_ptr<Pass>
-harmony::createAddOptimizerPass(const std::string &optimizer) {
-  return std::make_unique<AddOptimizerPass>(optimizer);
+harmony::createAddOptimizerPass(const std::string &optimizer,
+                                bool clipGradientNorm) {
+  return std::make_unique<AddOptimizerPass>(optimizer, clipGradientNorm);
 }

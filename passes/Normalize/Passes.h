@@ -36,7 +36,8 @@ std::unique_ptr<mlir::Pass>
 createNormalizePass(const NormalizeOptions &options);
 std::unique_ptr<mlir::Pass> createAddOptimizerPass();
 std::unique_ptr<mlir::Pass>
-createAddOptimizerPass(const std::string &optimizer);
+createAddOptimizerPass(const std::string &optimizer,
+                       bool clipGradientNorm = false);
 std::unique_ptr<mlir::Pass> createVerifyNormalizedPass();
 
 /// One line per operator that can be converted: its name and since-versions.

@@ -39,13 +39,16 @@ def AddOptimizerPass : Pass<"harmony-add-optimizer", "::mlir::ModuleOp"> {
   let description = [{
     Adds to every parameter that has none yet an nn.optimize with PyTorch's
     semantics, one function per shape, the optimizer's state variables, and the step's
-    scalars, which the runtime writes.
+    scalars, which the runtime writes. With clipping every gradient is first multiplied by
+    min(1, max_norm / (norm + 1e-6)), as PyTorch's clip_grad_norm_ does: nn.contribution
+    and nn.epilogue.
   }];
   let constructor = "::harmony::createAddOptimizerPass()";
   let dependentDialects = ["::harmony::nn::NNDialect", "::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect", "::mlir::func::FuncDialect"];
   let options = [
-    Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "adamw, adam or sgd">
+    Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "adamw, adam or sgd">,
+    Option<"clipGradientNorm", "clip-grad-norm", "bool", "false", "Clip gradients by their global norm">
   ];
 }
 

@@ -178,8 +178,7 @@ private:
     }
     for (size_t i = 0; i < blob.scalars().size(); ++i) {
       at("scalar", i);
-      requireIn(blob.scalars()[i].kind, 0, HM_SCALAR_ONE_MINUS_BETA2 + 1,
-                "kind");
+      requireIn(blob.scalars()[i].kind, 0, HM_SCALAR_COUNT, "kind");
       requireIn(blob.scalars()[i].index, 0, h.scalarCount, "index");
     }
   }

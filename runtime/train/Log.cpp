@@ -84,6 +84,8 @@ void Log::step(const StepRecord &r) {
     text.add("{\"step\": %lld", static_cast<long long>(r.step));
     text.addNumber("loss", r.loss);
     text.addNumber("lr", r.rate);
+    if (r.gradientNorm)
+      text.addNumber("grad_norm", *r.gradientNorm);
     text.addNumber("samples_per_s", perSecond);
     text.addNumber("step_s", r.seconds);
     static constexpr struct {

@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct StepRecord {
   int64_t step = 0; // from 1
   double loss = 0;  // of the step's forward, before its update
   double rate = 0;
+  std::optional<double> gradientNorm; // before clipping, of programs that clip
   double seconds = 0; // from the end of the step before to the end of this one
   int64_t samples = 0;
   const Traffic *traffic = nullptr;

@@ -69,6 +69,13 @@ const HyperparameterFlag hyperparameterFlags[] = {
      0, noLimit},
 };
 
+bool clipsGradients(const Blob &blob) {
+  for (const HmScalar &scalar : blob.scalars())
+    if (scalar.kind == HM_SCALAR_MAX_NORM)
+      return true;
+  return false;
+}
+
 const char *optimizerName(unsigned optimizer) {
   static const char *const names[] = {"the training graph's own", "adamw",
                                       "adam", "sgd", "none"};
@@ -166,6 +173,13 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
         ->type_name("X")
         ->capture_default_str()
         ->group(flag.optimizers >> optimizer & 1 ? "Options" : "");
+  group
+      ->add_option("--clip-grad-norm", o.hyperparameters.maxNorm,
+                   "clip gradients to this global norm")
+      ->type_name("X")
+      ->check(inRange(0.0, noLimit))
+      ->capture_default_str()
+      ->group(clipsGradients(blob) ? "Options" : "");
   group->add_option("--lr-schedule", schedule, "constant, linear or cosine")
       ->type_name("NAME")
       ->check(oneOf({"constant", "linear", "cosine"}))
@@ -263,6 +277,9 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
              ", accepted range is [" + std::to_string(flag.low) + ", " +
              std::to_string(flag.end) + ")");
   }
+  if (app.count("--clip-grad-norm") && !clipsGradients(blob))
+    refuse("--clip-grad-norm is not accepted: the executable was compiled "
+           "without it");
   if (!(builtIn >> optimizer & 1) &&
       (app.count("--lr-schedule") || app.count("--warmup")))
     refuse(

@@ -19,6 +19,7 @@ Hyperparameters defaultHyperparameters(HmOptimizer optimizer) {
   p.beta2 = 0.999;
   p.epsilon = 1e-8;
   p.weightDecay = optimizer == HM_OPTIMIZER_ADAMW ? 0.01 : 0;
+  p.maxNorm = 1;
   return p;
 }
 
@@ -60,6 +61,11 @@ double scalarValue(HmScalarKind kind, const Hyperparameters &p, double rate,
     return 1 - p.beta1;
   case HM_SCALAR_ONE_MINUS_BETA2:
     return 1 - p.beta2;
+  case HM_SCALAR_MAX_NORM:
+    return p.maxNorm;
+  case HM_SCALAR_GRAD_NORM: // not read before the program has written it
+  case HM_SCALAR_COUNT:
+    return 0;
   }
   return 0;
 }

@@ -26,6 +26,7 @@ struct Hyperparameters {
   double beta2 = 0;
   double epsilon = 0;
   double weightDecay = 0;
+  double maxNorm = 0; // of all gradients together; for programs that clip
 };
 
 /// PyTorch's values where it has them: see docs of --lr and the others.

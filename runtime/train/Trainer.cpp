@@ -228,6 +228,9 @@ private:
       record.step = t;
       record.loss = loss();
       record.rate = rate;
+      for (const HmScalar &scalar : blob.scalars())
+        if (scalar.kind == HM_SCALAR_GRAD_NORM)
+          record.gradientNorm = session.scalars()[scalar.index];
       record.isVirtual = options.virtualTime;
       record.seconds = options.virtualTime
                            ? totals.virtualSeconds
