@@ -90,12 +90,158 @@ bool overlap(const HmRef &a, int64_t atA, const HmRef &b, int64_t atB) {
          first < second + b.bytes && second < first + a.bytes;
 }
 
+constexpr uint16_t readAccess = 1, writeAccess = 2;
+
 bool isRead(const HmCommand &c, uint32_t operand, const HmRef &ref) {
-  constexpr uint16_t readAccess = 1;
   if (c.op == HM_OP_COPY)
     return operand == 1;
   return c.op == HM_OP_LAUNCH && (ref.access & readAccess);
 }
+
+bool isWritten(const HmCommand &c, uint32_t operand, const HmRef &ref) {
+  if (c.op == HM_OP_COPY)
+    return operand == 0;
+  return c.op == HM_OP_LAUNCH && (ref.access & writeAccess);
+}
+
+/// Which commands of a queue compute something that is used: that reaches the
+/// host, another queue, or a command that is used itself. A layer that is
+/// computed again makes outputs which nobody reads any more.
+class Usefulness {
+public:
+  Usefulness(const Blob &blob, size_t number)
+      : blob(blob), number(number), queues(blob.queues(HM_PROGRAM_STEP)),
+        commands(blob.commands(queues[number])), loopOf(commands.size()),
+        useful(commands.size(), true) {
+    for (size_t i = 0, loop = none; i < commands.size(); ++i) {
+      if (commands[i].op == HM_OP_LOOP)
+        loop = i;
+      loopOf[i] = loop;
+      if (commands[i].op == HM_OP_END)
+        loop = none;
+    }
+    // Commands start out useful; what a useless one alone reads becomes useless
+    // in the next round.
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t i = commands.size(); i-- > 0;)
+        if (useful[i] && !isUseful(i)) {
+          useful[i] = false;
+          changed = true;
+        }
+    }
+  }
+
+  bool operator[](size_t command) const { return useful[command]; }
+
+private:
+  static constexpr size_t none = ~size_t(0);
+
+  const HmRef *refsOf(const HmCommand &c) const {
+    return blob.refs().data() + c.first;
+  }
+
+  /// Bytes of all iterations.
+  struct Extent {
+    int64_t begin, end;
+  };
+  static Extent extentOf(const HmRef &ref, int64_t iterations) {
+    int64_t d = std::max<int64_t>(1, ref.divide), last = (iterations - 1) / d;
+    if (ref.modulo)
+      last = std::min<int64_t>(last, ref.modulo - 1);
+    int64_t slots = last * ref.stride,
+            parts = std::min(iterations - 1, d - 1) * ref.part;
+    return {ref.offset + std::min<int64_t>(0, slots) +
+                std::min<int64_t>(0, parts),
+            ref.offset + std::max<int64_t>(0, slots) +
+                std::max<int64_t>(0, parts) + ref.bytes};
+  }
+  Extent extentAt(size_t i, const HmRef &ref) const {
+    return extentOf(ref, loopOf[i] == none ? 1 : commands[loopOf[i]].a);
+  }
+
+  bool isUseful(size_t i) const {
+    const HmCommand &c = commands[i];
+    if (c.op != HM_OP_LAUNCH && c.op != HM_OP_COPY)
+      return true;
+    bool writes = false;
+    for (uint32_t r = 0; r < c.count; ++r) {
+      const HmRef &ref = refsOf(c)[r];
+      if (!isWritten(c, r, ref))
+        continue;
+      writes = true;
+      if (ref.space != HM_SPACE_DEVICE || isReadLater(i, ref))
+        return true;
+    }
+    return !writes;
+  }
+
+  bool isReadLater(size_t i, const HmRef &written) const {
+    Extent extent = extentAt(i, written);
+    if (isReadElsewhere(written.device, extent))
+      return true;
+    bool killed = false;
+    for (size_t k = i + 1; k < commands.size() && !killed; ++k) {
+      if (commands[k].op == HM_OP_END && loopOf[k] == loopOf[i])
+        // The next iteration comes back to the commands before.
+        for (size_t w = loopOf[i] + 1; w <= i && !killed; ++w)
+          if (touches(w, written.device, extent, killed))
+            return true;
+      if (!killed && touches(k, written.device, extent, killed))
+        return true;
+    }
+    return !killed;
+  }
+
+  /// Whether a useful command reads of the bytes; `killed` where it overwrites
+  /// or releases all of them.
+  bool touches(size_t k, unsigned device, Extent extent, bool &killed) const {
+    const HmCommand &c = commands[k];
+    if (c.op == HM_OP_WAIT)
+      return false;
+    for (uint32_t r = 0; r < c.count; ++r) {
+      const HmRef &ref = refsOf(c)[r];
+      Extent other = extentAt(k, ref);
+      if (ref.space != HM_SPACE_DEVICE || ref.device != device ||
+          other.begin >= extent.end || extent.begin >= other.end)
+        continue;
+      if (isRead(c, r, ref) && useful[k])
+        return true;
+      killed |= !isRead(c, r, ref) && other.begin <= extent.begin &&
+                extent.end <= other.end;
+    }
+    return false;
+  }
+
+  bool isReadElsewhere(unsigned device, Extent extent) const {
+    for (size_t q = 0; q < queues.size(); ++q) {
+      if (q == number)
+        continue;
+      int64_t iterations = 1;
+      for (const HmCommand &c : blob.commands(queues[q])) {
+        iterations = c.op == HM_OP_LOOP  ? c.a
+                     : c.op == HM_OP_END ? 1
+                                         : iterations;
+        for (uint32_t r = 0; c.op != HM_OP_WAIT && r < c.count; ++r) {
+          const HmRef &ref = refsOf(c)[r];
+          Extent other = extentOf(ref, iterations);
+          if (isRead(c, r, ref) && ref.space == HM_SPACE_DEVICE &&
+              ref.device == device && other.begin < extent.end &&
+              extent.begin < other.end)
+            return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  const Blob &blob;
+  const size_t number;
+  Span<HmQueue> queues;
+  Span<HmCommand> commands;
+  std::vector<size_t> loopOf;
+  std::vector<bool> useful;
+};
 
 } // namespace
 
@@ -117,6 +263,7 @@ std::optional<EarlyRelease> findLastReader(const Blob &blob,
   Span<HmCommand> commands =
       blob.commands(blob.queues(HM_PROGRAM_STEP)[release.queue]);
   const HmRef &released = blob.refs()[commands[release.command].first];
+  Usefulness useful(blob, release.queue);
   // Trips of the loop that a command before the release stands in; 0: in the
   // release's own, or in none.
   int64_t trips = 0;
@@ -136,7 +283,7 @@ std::optional<EarlyRelease> findLastReader(const Blob &blob,
       bool dumps = std::any_of(refs, refs + c.count, [](const HmRef &ref) {
         return ref.space == HM_SPACE_DUMP;
       });
-      for (uint32_t r = 0; r < c.count && !dumps; ++r)
+      for (uint32_t r = 0; r < c.count && !dumps && useful[i]; ++r)
         if (isRead(c, r, refs[r]) &&
             overlap(refs[r], std::max<int64_t>(0, trips - 1), released, 0))
           return EarlyRelease{i, release.command};

@@ -39,7 +39,8 @@ std::vector<CommandPlace> findCommands(const Blob &blob, HmOpcode opcode);
 std::vector<bool> findRedundantWaits(const Blob &blob);
 
 /// The last command before a release on its queue that reads bytes which are
-/// released; none where no command of the queue does.
+/// released and computes something that is used; none where no command of the
+/// queue does.
 std::optional<EarlyRelease> findLastReader(const Blob &blob,
                                            const CommandPlace &release);
 

@@ -519,6 +519,7 @@ TEST(Schedule, Scalars) {
   EXPECT_EQ(value(HM_SCALAR_BETA2, 3), 0.999);
   EXPECT_EQ(value(HM_SCALAR_EPSILON, 3), 1e-8);
   EXPECT_EQ(value(HM_SCALAR_WEIGHT_DECAY, 3), 0.01);
+  EXPECT_EQ(value(HM_SCALAR_MAX_NORM, 3), 1);
 }
 
 } // namespace

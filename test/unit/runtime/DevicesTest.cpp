@@ -221,6 +221,40 @@ TEST(NegativeControl, AReleaseBehindALoopComesBeforeTheLastIteration) {
   EXPECT_FALSE(findLastReader(blob, {0, 6}));
 }
 
+TEST(NegativeControl, ReadersInVainDoNotCount) {
+  BlobBuilder b;
+  b.header.hostBytes = 64;
+  b.device(1024);
+  uint32_t kernel = b.kernel("kernel", 0);
+  auto at = [](int64_t offset, uint16_t access) {
+    HmRef ref = onDevice(0, offset, 4);
+    ref.access = access;
+    return ref;
+  };
+  constexpr uint16_t read = 1, written = 2;
+  b.queue(HM_PROGRAM_STEP, "q", HM_QUEUE_COMPUTE, 0)
+      .fill(onDevice(0, 0, 4), 1)
+      .loop(2)
+      .launch(kernel, {at(0, read), at(64, written)}, 1)    // 2: used by 5
+      .launch(kernel, {at(0, read), at(128, written)}, 1)   // 3: by 4 alone
+      .launch(kernel, {at(128, read), at(192, written)}, 1) // 4: by nobody
+      .launch(kernel, {at(64, read), at(256, written)}, 1)  // 5: leaves
+      .end()
+      .release(onDevice(0, 0, 4))    // 7
+      .release(onDevice(0, 128, 4))  // 8
+      .release(onDevice(0, 192, 4)); // 9
+  b.queue(HM_PROGRAM_STEP, "out", HM_QUEUE_OUT, 0)
+      .copy(in(HM_SPACE_HOST, 0, 4), onDevice(0, 256, 4), HM_TRAFFIC_SWAP_OUT);
+  b.program(HM_PROGRAM_STEP, 1);
+  BlobBuilder::Bytes data = b.finish();
+  Blob blob(data.data.get(), data.size, 1);
+  std::optional<EarlyRelease> reader = findLastReader(blob, {0, 7});
+  ASSERT_TRUE(reader);
+  EXPECT_EQ(reader->reader, 2u);
+  EXPECT_FALSE(findLastReader(blob, {0, 8}));
+  EXPECT_FALSE(findLastReader(blob, {0, 9}));
+}
+
 TEST(NegativeControl, NumbersBeyondTheLastAreRefused) {
   EngineOptions options;
   options.dropWait = 23;
