@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/Planner/Simulate.h"
 #include "dialects/NN/NN.h"
 #include "passes/Schedule/PlaceBuilder.h"
 
@@ -264,7 +265,7 @@ private:
                  : bindHost(slot, i - count, op.getReads(), op.getWrites());
     };
     return addRun(task, Direction::epilogue, -1, epilogueTaskName(), event,
-                  bind);
+                  bind, seconds(plan.events[event]));
   }
 
   int partsOf(int tensor) const {
@@ -279,9 +280,7 @@ private:
                                 event.device, point));
   }
   double seconds(const planner::Event &event) const {
-    const planner::UpdateCost &cost =
-        event.onHost ? problem.hostUpdate : problem.deviceUpdate;
-    return cost.seconds(problem.tensors[event.object].bytes);
+    return planner::workSeconds(plan, problem, event);
   }
 
   template <typename Bind>
