@@ -10,12 +10,12 @@ All take a symbolic batch and end in SoftmaxCrossEntropyLoss. The transformer is
 layer norms in front of attention and of the perceptron, one product for queries, keys and values, gelu in its
 tanh form, the token table tied to the last product. The convolutional network is VGG's: stages of 3 x 3 convolutions
 with bias and relu, each ending in 2 x 2 max pooling, channels doubling from stage to stage up to eight times the
-width, then two linear layers. The same arguments give the same file. Needs the onnx package.
+width, then two linear layers. The same arguments give the same file. Needs NumPy alone.
 """
 import argparse
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+
+import onnx_file
 
 
 class Graph:
@@ -30,27 +30,26 @@ class Graph:
         return self.keep(name, array)
 
     def keep(self, name, array):
-        self.initializers.append(numpy_helper.from_array(array, name))
+        self.initializers.append(onnx_file.tensor(array, name))
         return name
 
     def filled(self, name, value, *shape):
         return self.keep(name, np.full(shape, value, np.float32))
 
     def constant(self, array):
-        return self.op("Constant", value=numpy_helper.from_array(np.asarray(array)))
+        return self.op("Constant", value=np.asarray(array))
 
     def op(self, kind, *inputs, outputs=1, **attributes):
         names = [f"{kind.lower()}_{self.count + i}" for i in range(outputs)]
         self.count += outputs
-        self.nodes.append(helper.make_node(kind, list(inputs), names, **attributes))
+        self.nodes.append(onnx_file.node(kind, inputs, names, attributes))
         return names[0] if outputs == 1 else names
 
     def save(self, path, inputs, output):
-        graph = helper.make_graph(self.nodes, "main", inputs,
-                                  [helper.make_tensor_value_info(output, TensorProto.FLOAT, [])], self.initializers)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
-        model.ir_version = 9
-        onnx.save(model, path)
+        """`inputs`: name, element type and shape of each."""
+        with open(path, "wb") as file:
+            file.write(onnx_file.model(self.nodes, self.initializers, [onnx_file.value_info(*i) for i in inputs],
+                                       [onnx_file.value_info(output, np.float32, [])], opset=20))
 
 
 def linear(g, x, name, inputs, outputs):
@@ -96,8 +95,7 @@ def make_gpt(path, layers, hidden, heads, length, vocabulary, seed):
     logits = g.op("Reshape", logits, g.constant(np.array([-1, vocabulary], np.int64)))
     labels = g.op("Reshape", "labels", g.constant(np.array([-1], np.int64)))
     loss = g.op("SoftmaxCrossEntropyLoss", logits, labels, reduction="mean", ignore_index=-100)
-    g.save(path, [helper.make_tensor_value_info(n, TensorProto.INT64, ["batch", length])
-                  for n in ("input_ids", "labels")], loss)
+    g.save(path, [(name, np.int64, ["batch", length]) for name in ("input_ids", "labels")], loss)
 
 
 def make_vgg(path, stages, convolutions, width, image, hidden, classes, seed):
@@ -123,8 +121,7 @@ def make_vgg(path, stages, convolutions, width, image, hidden, classes, seed):
         if name == "classifier.0":
             x = g.op("Relu", x)
     loss = g.op("SoftmaxCrossEntropyLoss", x, "labels", reduction="mean")
-    g.save(path, [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, image, image]),
-                  helper.make_tensor_value_info("labels", TensorProto.INT64, ["batch"])], loss)
+    g.save(path, [("x", np.float32, ["batch", 3, image, image]), ("labels", np.int64, ["batch"])], loss)
 
 
 def make_mlp(path, layers, inputs, hidden, classes, seed):
@@ -138,8 +135,7 @@ def make_mlp(path, layers, inputs, hidden, classes, seed):
     x = g.op("Gemm", x, g.weight("classifier.weight", classes, width, scale=width ** -0.5),
              g.filled("classifier.bias", 0, classes), transB=1)
     loss = g.op("SoftmaxCrossEntropyLoss", x, "labels", reduction="mean")
-    g.save(path, [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", inputs]),
-                  helper.make_tensor_value_info("labels", TensorProto.INT64, ["batch"])], loss)
+    g.save(path, [("x", np.float32, ["batch", inputs]), ("labels", np.int64, ["batch"])], loss)
 
 
 def main():

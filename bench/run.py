@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Measures training steps against what the machine can do, all in one run.
 
-    bench/run.py [--build build] [--rounds 3] [--quick] [--write docs/Performance.md]
+    bench/run.py [--build build] [--rounds 3] [--quick] [--models transformer,perceptron,convolutional]
+                 [--write docs/Performance.md]
 
-Makes a GPT-2-like transformer and a perceptron, compiles both for every instruction set of this processor, and in
+Makes a GPT-2-like transformer, a perceptron and a VGG-like network, compiles them for every instruction set of this processor, and in
 each round measures the ceiling of the product library, the bandwidth of memory and the training steps one after the
 other, with one and with two threads. The best of the rounds counts, since other work on the machine only ever makes
 things slower; the share of the ceiling is given as the median over rounds as well, each from measurements a few
-seconds apart. Prints the tables of docs/Performance.md; --write puts them there between its markers. Needs the onnx
-package (for make_models.py) and the targets harmonyc and gemm_ceiling.
+seconds apart. Prints the tables of docs/Performance.md; --write puts them there between its markers. Needs NumPy and
+the targets harmonyc and gemm_ceiling.
 """
 import argparse, json, pathlib, re, statistics, subprocess, sys, tempfile
 
@@ -61,6 +62,36 @@ class Perceptron:
         return 2 * self.batch * (2 * first + 3 * others)  # the inputs need no gradient
 
 
+class Convolutional:
+    name, batch, flags = "convolutional", 32, []
+
+    def __init__(self, quick):
+        self.stages, self.convolutions, self.width, self.image, self.hidden, self.classes = 5, 2 if quick else 5, 32, \
+            32, 256, 10
+
+    def describe(self):
+        return (f"VGG-like: {self.stages} stages of {self.convolutions} convolutions, {self.width} to "
+                f"{self.width * min(2 ** (self.stages - 1), 8)} channels, images of {self.image} x {self.image}, "
+                f"batch {self.batch}")
+
+    def make(self, path):
+        make_models.make_vgg(path, self.stages, self.convolutions, self.width, self.image, self.hidden, self.classes, seed=0)
+
+    def flops(self):
+        total, channels, size = 0, 3, self.image
+        for stage in range(self.stages):
+            out = self.width * min(2 ** stage, 8)
+            for i in range(self.convolutions):
+                # The image itself needs no gradient.
+                total += (2 if channels == 3 else 3) * size ** 2 * 9 * channels * out
+                channels = out
+            size //= 2
+        return 2 * self.batch * (total + 3 * (channels * size ** 2 + self.classes) * self.hidden)
+
+
+MODELS = {model.name: model for model in (Transformer, Perceptron, Convolutional)}
+
+
 def run(command):
     result = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     if result.returncode:
@@ -82,7 +113,7 @@ def measure(arguments):
     harmonyc, ceiling = build / "bin/harmonyc", build / "bin/gemm_ceiling"
     has_avx512 = all(flag in open("/proc/cpuinfo").read() for flag in ("avx512f", "avx512bw", "avx512dq", "avx512vl"))
     isas = (["avx512"] if has_avx512 else []) + ["avx2"]
-    models = [Transformer(arguments.quick), Perceptron(arguments.quick)]
+    models = [MODELS[name](arguments.quick) for name in arguments.models]
     ceilings, steps, ratios = {}, {}, {}
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
@@ -132,6 +163,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build", help="build folder")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of everything; the best counts")
     parser.add_argument("--quick", action="store_true", help="fewer layers")
+    parser.add_argument("--models", type=lambda text: text.split(","), default=list(MODELS), help="some of them")
     parser.add_argument("--write", type=pathlib.Path, help="file whose tables are replaced")
     arguments = parser.parse_args()
     text = tables(*measure(arguments))

@@ -157,70 +157,67 @@ void convertConv(Binder &b) {
     return;
   }
 
+  // Rows are the windows of [N, n.., C], or of [G, N, n.., C]: a product for
+  // each group. Windows of one element are the image itself.
   Tensor image = t.toChannelsLast(x), rows;
-  const nn::Window &window = g->window;
+  nn::Window window = g->window;
   bool isPoint =
       window.size() == 1 &&
       llvm::all_of(window.low, [](int64_t low) { return low == 0; }) &&
       llvm::all_of(g->high, [](int64_t high) { return high == 0; });
-  int64_t offsets = isPoint ? 0 : rank; // axes of a window in the rows
-  if (isPoint) {
+  if (isPoint && image) {
     SmallVector<int64_t> starts(x.rank(), 0), strides(x.rank(), 1);
-    Shape extents(image ? image.shape() : ArrayRef<Extent>());
-    for (int64_t axis = 0; image && axis < rank; ++axis) {
+    Shape extents(image.shape());
+    for (int64_t axis = 0; axis < rank; ++axis) {
       strides[axis + 1] = window.strides[axis];
       extents[axis + 1] = Extent{g->out[axis], 0};
     }
-    rows = t.slice(image, starts, extents, strides);
-    Shape flat(weights.shape().take_front(2));
-    weights = t.reshape(weights, flat);
-  } else {
-    rows = t.window(image, window, g->out);
+    image = t.slice(image, starts, extents, strides);
+    weights = t.reshape(weights, weights.shape().take_front(2));
   }
+  int64_t offsets = isPoint ? 0 : rank, outer = groups > 1;
+  if (outer && image && weights) {
+    Shape split(image.shape().drop_back(1)),
+        splitWeights{Extent{groups, 0}, Extent{outputs / groups, 0}};
+    split.append({Extent{groups, 0}, Extent{perGroup, 0}});
+    llvm::append_range(splitWeights, weights.shape().drop_front(1));
+    SmallVector<int64_t> groupsFirst{rank + 1};
+    for (int64_t axis = 0; axis <= rank; ++axis)
+      groupsFirst.push_back(axis);
+    groupsFirst.push_back(rank + 2);
+    image = t.transpose(t.reshape(image, split), groupsFirst);
+    weights = t.reshape(weights, splitWeights);
+    window.axis = 2;
+  }
+  rows = isPoint ? image : t.window(image, window, g->out);
   if (!rows || !weights)
     return;
 
-  // rows [N, out.., k.., C], weights [O, C, k..].
+  // rows [G, N, out.., k.., C], weights [G, O, C, k..].
+  SmallVector<int64_t> permutation;
   DotAxes axes;
-  Tensor result;
-  if (groups == 1) {
-    SmallVector<int64_t> permutation{0};
-    for (int64_t axis = 0; axis < offsets; ++axis) {
-      permutation.push_back(2 + axis);
-      axes.lhsContract.push_back(1 + rank + axis);
-      axes.rhsContract.push_back(1 + axis);
-    }
-    permutation.push_back(1);
-    axes.lhsContract.push_back(1 + rank + offsets);
-    axes.rhsContract.push_back(1 + offsets);
-    result = t.dot(rows, t.transpose(weights, permutation), axes);
-  } else {
-    Shape split(rows.shape().drop_back(1)), splitWeights;
-    split.append({Extent{groups, 0}, Extent{perGroup, 0}});
-    splitWeights.append({Extent{groups, 0}, Extent{outputs / groups, 0}});
-    llvm::append_range(splitWeights, weights.shape().drop_front(1));
-    // [N, out.., k.., G, C] and [G, O, k.., C]
-    SmallVector<int64_t> permutation{0, 1};
-    axes.lhsBatch = {1 + rank + offsets};
+  if (outer) {
+    axes.lhsBatch = {0};
     axes.rhsBatch = {0};
-    for (int64_t axis = 0; axis < offsets; ++axis) {
-      permutation.push_back(3 + axis);
-      axes.lhsContract.push_back(1 + rank + axis);
-      axes.rhsContract.push_back(2 + axis);
-    }
-    permutation.push_back(2);
-    axes.lhsContract.push_back(2 + rank + offsets);
-    axes.rhsContract.push_back(2 + offsets);
-    result =
-        t.dot(t.reshape(rows, split),
-              t.transpose(t.reshape(weights, splitWeights), permutation), axes);
-    // [G, N, out.., O]
-    SmallVector<int64_t> order;
+    permutation.push_back(0);
+  }
+  permutation.push_back(outer);
+  for (int64_t axis = 0; axis < offsets; ++axis) {
+    permutation.push_back(outer + 2 + axis);
+    axes.lhsContract.push_back(outer + 1 + rank + axis);
+    axes.rhsContract.push_back(outer + 1 + axis);
+  }
+  permutation.push_back(outer + 1);
+  axes.lhsContract.push_back(outer + 1 + rank + offsets);
+  axes.rhsContract.push_back(outer + 1 + offsets);
+  Tensor result = t.dot(rows, t.transpose(weights, permutation), axes);
+  if (outer && result) {
+    SmallVector<int64_t> groupsLast;
     for (int64_t axis = 0; axis <= rank; ++axis)
-      order.push_back(1 + axis);
-    order.append({0, rank + 2});
-    result = t.transpose(result, order);
-    Shape merged(rows.shape().take_front(1 + rank));
+      groupsLast.push_back(1 + axis);
+    groupsLast.append({0, rank + 2});
+    result = t.transpose(result, groupsLast);
+    Shape merged(result ? result.shape().drop_back(2) : ArrayRef<Extent>());
     merged.push_back(Extent{outputs, 0});
     result = t.reshape(result, merged);
   }

@@ -33,8 +33,8 @@ struct Samples {
 };
 
 /// Equal blocks but for one sample; one block where all windows fit.
-SmallVector<Samples> makeBlocks(RankedTensorType windows) {
-  int64_t samples = windows.getDimSize(0);
+SmallVector<Samples> makeBlocks(RankedTensorType windows, int64_t axis) {
+  int64_t samples = windows.getDimSize(axis);
   int64_t most = std::max<int64_t>(
       1, kWindowBytes / std::max<int64_t>(1, tensorBytes(windows) / samples));
   int64_t blocks = llvm::divideCeil(samples, most);
@@ -44,6 +44,13 @@ SmallVector<Samples> makeBlocks(RankedTensorType windows) {
     result.push_back({start, samples * (i + 1) / blocks - start});
   }
   return result;
+}
+
+/// The axis in front of the windowed ones: the samples, behind the groups
+/// where there are any. -1 where there is none.
+template <typename Op>
+int64_t getSampleAxis(Op op) {
+  return static_cast<int64_t>(op.getAxis()) - 1;
 }
 
 /// The axis of the operand of a view op that holds what `axis` of its result
@@ -89,15 +96,14 @@ public:
   /// of the result or contracted.
   bool blockOperand(nn::DotGeneralOp product, bool isLhs) {
     Value operand = isLhs ? product.getLhs() : product.getRhs();
-    // The windows' samples are axis 0 of the image; where they are in the
-    // product is found from there.
     for (int64_t axis = 0; axis < typeOf(operand).getRank(); ++axis) {
       Chain chain = traceViews(operand, axis);
       auto window = chain.source.getDefiningOp<nn::WindowOp>();
-      if (!window || chain.axis != 0 || !chain.source.hasOneUse() ||
-          window.getAxis() == 0)
+      if (!window || chain.axis < 0 || chain.axis != getSampleAxis(window) ||
+          !chain.source.hasOneUse())
         continue;
-      SmallVector<Samples> blocks = makeBlocks(typeOf(window.getResult()));
+      SmallVector<Samples> blocks =
+          makeBlocks(typeOf(window.getResult()), chain.axis);
       if (blocks.size() < 2)
         return false;
       return block(product, isLhs, axis, chain, window, blocks);
@@ -107,12 +113,15 @@ public:
 
   /// fold(product(d, w)).
   bool blockFold(nn::FoldOp fold) {
-    Chain chain = traceViews(fold.getOperand(), 0);
-    auto product = chain.source.getDefiningOp<nn::DotGeneralOp>();
-    if (!product || chain.axis < 0 || !chain.source.hasOneUse() ||
-        fold.getAxis() == 0)
+    int64_t samplesAxis = getSampleAxis(fold);
+    if (samplesAxis < 0)
       return false;
-    SmallVector<Samples> blocks = makeBlocks(typeOf(fold.getOperand()));
+    Chain chain = traceViews(fold.getOperand(), samplesAxis);
+    auto product = chain.source.getDefiningOp<nn::DotGeneralOp>();
+    if (!product || chain.axis < 0 || !chain.source.hasOneUse())
+      return false;
+    SmallVector<Samples> blocks =
+        makeBlocks(typeOf(fold.getOperand()), samplesAxis);
     if (blocks.size() < 2)
       return false;
     // Which operand has the samples.
@@ -132,10 +141,10 @@ public:
           auto clone = cast<nn::FoldOp>(builder.clone(*fold));
           clone->setOperand(0, part);
           clone.getResult().setType(
-              resized(typeOf(fold.getResult()), 0, samples.count));
+              resized(typeOf(fold.getResult()), samplesAxis, samples.count));
           parts.push_back(clone.getResult());
         }
-        replace(fold, parts, 0);
+        replace(fold, parts, samplesAxis);
         erase(chain, product);
         return true;
       }
@@ -171,11 +180,11 @@ private:
              ArrayRef<Samples> blocks) {
     builder.setInsertionPoint(product);
     auto makeWindows = [&](Samples samples) {
-      Value image = slice(window.getOperand(), 0, samples);
+      Value image = slice(window.getOperand(), chain.axis, samples);
       auto clone = cast<nn::WindowOp>(builder.clone(*window));
       clone->setOperand(0, image);
       clone.getResult().setType(
-          resized(typeOf(window.getResult()), 0, samples.count));
+          resized(typeOf(window.getResult()), chain.axis, samples.count));
       return applyViews(chain, clone.getResult(), samples.count);
     };
     if (int64_t position = getResultAxis(product, isLhs, axis); position >= 0) {
@@ -277,7 +286,8 @@ void harmony::blockWindows(func::FuncOp function) {
   auto products = llvm::to_vector(function.getOps<nn::DotGeneralOp>());
   auto folds = llvm::to_vector(function.getOps<nn::FoldOp>());
   for (nn::FoldOp fold : folds) {
-    Chain chain = traceViews(fold.getOperand(), 0);
+    // A product that was split is gone.
+    Chain chain = traceViews(fold.getOperand(), getSampleAxis(fold));
     auto product = chain.source.getDefiningOp<nn::DotGeneralOp>();
     if (blocker.blockFold(fold))
       llvm::erase(products, product);

@@ -508,10 +508,10 @@ private:
       spec.operands.push_back({views[operand].strides});
     for (Value result : op->getResults()) {
       Destination destination = place(result);
-      // A scatter writes whole rows, and so do windows, which add to nothing.
-      if ((isa<nn::ScatterAddOp>(op) || nn::isWindowOp(op)) &&
-          (!destination.view.isContiguous(typeOf(result).getShape()) ||
-           (destination.accumulate && isa<nn::WindowOp, nn::MaxPoolOp>(op))))
+      // A scatter writes whole rows; windows and maxima add to nothing.
+      if ((isa<nn::ScatterAddOp>(op) &&
+           !destination.view.isContiguous(typeOf(result).getShape())) ||
+          (isa<nn::WindowOp, nn::MaxPoolOp>(op) && destination.accumulate))
         destination = Destination{allocate(result)};
       results.push_back(destination.view);
       spec.results.push_back({destination.view.strides});

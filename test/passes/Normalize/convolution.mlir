@@ -25,12 +25,13 @@ onnx.graph @main(%x: tensor<?x3x8x8xf32> {onnx.name = "x", onnx.dims = ["batch",
 
 // -----
 
-// Two groups, one axis; SAME_LOWER: 4 = 8 / 2 windows need 3 * 2 + 3 - 8 = 1 element of padding, in front.
+// Two groups, one axis, a product each; SAME_LOWER: 4 = 8 / 2 windows need 3 * 2 + 3 - 8 = 1 element of padding, in front.
 // CHECK-LABEL: func.func @main
-// CHECK:      %[[W:.*]] = nn.window %{{.*}} axis 1 kernel [3] strides [2] dilations [1] low [1] : tensor<?x8x4xf32, #nn.batch<0, 1>> -> tensor<?x4x3x4xf32, #nn.batch<0, 1>>
-// CHECK-NEXT: %[[G:.*]] = nn.reshape %[[W]] : {{.*}} -> tensor<?x4x3x2x2xf32, #nn.batch<0, 1>>
+// CHECK:      %[[S:.*]] = nn.reshape %{{.*}} : tensor<?x8x4xf32, #nn.batch<0, 1>> -> tensor<?x8x2x2xf32, #nn.batch<0, 1>>
+// CHECK-NEXT: %[[G:.*]] = nn.transpose %[[S]] by [2, 0, 1, 3]
 // CHECK-NEXT: %[[K:.*]] = nn.reshape %arg1 : tensor<6x2x3xf32> -> tensor<2x3x2x3xf32>
-// CHECK-NEXT: %[[P:.*]] = nn.dot_general %[[G]], %[[K]] batch [3] x [0] contract [2, 4] x [3, 2]
+// CHECK-NEXT: %[[W:.*]] = nn.window %[[G]] axis 2 kernel [3] strides [2] dilations [1] low [1] : {{.*}} -> tensor<2x?x4x3x2xf32, #nn.batch<1, 1>>
+// CHECK-NEXT: %[[P:.*]] = nn.dot_general %[[W]], %[[K]] batch [0] x [0] contract [3, 4] x [3, 2]
 // CHECK-NEXT: %[[T:.*]] = nn.transpose %[[P]] by [1, 2, 0, 3]
 // CHECK-NEXT: nn.reshape %[[T]] : tensor<?x4x2x3xf32, #nn.batch<0, 1>> -> tensor<?x4x6xf32, #nn.batch<0, 1>>
 onnx.graph @main(%x: tensor<?x4x8xf32> {onnx.name = "x", onnx.dims = ["batch", 4, 8]}, %w: tensor<6x2x3xf32> {onnx.name = "w", onnx.dims = [6, 2, 3]}) -> (tensor<?x6x4xf32> {onnx.name = "y"}) {

@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""Train small convolutional graphs and compare loss and gradients with NumPy.
+
+    check_images.py --harmonyc build/bin/harmonyc
+
+Each graph scales its input by a weight per channel, so that gradients of images are seen, and ends in a mean of
+squares. The reference says in double precision what convolution and pooling mean, one output at a time; gradients are
+central differences of it.
+"""
+import argparse, itertools, os, subprocess, sys, tempfile
+import numpy as np
+from check_golden import read_losses, read_safetensors
+
+BATCH = 4
+RANDOM = np.random.default_rng(11)
+
+
+def windows(x, kernel, strides, dilations, pads, out=None):
+    """Yields (index, x[window], inside) over the outputs of images [N, C, n..]; padding is NaN."""
+    rank = x.ndim - 2
+    low, high = pads[:rank], pads[rank:]
+    span = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
+    if out is None:
+        out = [(n + l + h - s) // t + 1 for n, l, h, s, t in zip(x.shape[2:], low, high, span, strides)]
+    room = [(o - 1) * t + s for o, t, s in zip(out, strides, span)]
+    padded = np.full(x.shape[:2] + tuple(max(r, n + l) for r, n, l in zip(room, x.shape[2:], low)), np.nan)
+    padded[(slice(None), slice(None)) + tuple(slice(l, l + n) for l, n in zip(low, x.shape[2:]))] = x
+    for index in itertools.product(*map(range, out)):
+        at = tuple(slice(i * t, i * t + s, d) for i, t, s, d in zip(index, strides, span, dilations))
+        yield index, padded[(slice(None), slice(None)) + at], out
+
+
+def pooled(x, reduce, kernel, strides, pads=None, dilations=None, out=None):
+    rank = x.ndim - 2
+    result = None
+    for index, window, extents in windows(x, kernel, strides, dilations or [1] * rank, pads or [0] * 2 * rank, out):
+        if result is None:
+            result = np.zeros(x.shape[:2] + tuple(extents))
+        result[(slice(None), slice(None)) + index] = reduce(window.reshape(*window.shape[:2], -1))
+    return result
+
+
+def conv(x, w, b=0, group=1, strides=None, dilations=None, pads=None):
+    rank = x.ndim - 2
+    outputs, inputs = w.shape[0] // group, w.shape[1]
+    result = None
+    for index, window, extents in windows(x, w.shape[2:], strides or [1] * rank, dilations or [1] * rank,
+                                          pads or [0] * 2 * rank):
+        if result is None:
+            result = np.zeros((x.shape[0], w.shape[0]) + tuple(extents))
+        window = np.nan_to_num(window)
+        for g in range(group):
+            result[(slice(None), slice(g * outputs, (g + 1) * outputs)) + index] = np.einsum(
+                "nck,ock->no", window[:, g * inputs:(g + 1) * inputs].reshape(len(x), inputs, -1),
+                w[g * outputs:(g + 1) * outputs].reshape(outputs, inputs, -1))
+    return result + np.reshape(b, (-1,) + (1,) * rank)
+
+
+# name: shape of x without the batch, shapes of weights, graph from a = x * s to y, the same in NumPy
+MODELS = {
+    "padding, a bias and max pooling": (
+        (3, 6, 5), {"w": (4, 3, 3, 3), "b": (4,)},
+        """c = Conv <pads = [1, 1, 1, 1]> (a, w, b)  r = Relu(c)
+           y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r)""",
+        lambda a, w: pooled(np.maximum(conv(a, w["w"], w["b"], pads=[1, 1, 1, 1]), 0), lambda v: v.max(-1), [2, 2],
+                            [2, 2])),
+    "strides, dilations and uneven padding": (
+        (2, 7, 8), {"w": (3, 2, 2, 3)},
+        "y = Conv <strides = [2, 3], dilations = [3, 1], pads = [1, 0, 2, 1]> (a, w)",
+        lambda a, w: conv(a, w["w"], strides=[2, 3], dilations=[3, 1], pads=[1, 0, 2, 1])),
+    "groups": (
+        (4, 5, 5), {"w": (6, 2, 3, 3), "b": (6,)},
+        "y = Conv <group = 2, pads = [1, 1, 1, 1]> (a, w, b)",
+        lambda a, w: conv(a, w["w"], w["b"], group=2, pads=[1, 1, 1, 1])),
+    "each channel by itself": (
+        (5, 5, 4), {"w": (5, 1, 3, 3), "p": (3, 5, 1, 1)},
+        "d = Conv <group = 5, pads = [1, 1, 1, 1]> (a, w)  y = Conv(d, p)",
+        lambda a, w: conv(conv(a, w["w"], group=5, pads=[1, 1, 1, 1]), w["p"])),
+    "points with a stride": (
+        (3, 5, 6), {"w": (4, 3, 1, 1)},
+        "y = Conv <strides = [2, 2]> (a, w)",
+        lambda a, w: conv(a, w["w"], strides=[2, 2])),
+    "one axis": (
+        (2, 9), {"w": (3, 2, 4), "b": (3,)},
+        "c = Conv <strides = [2], pads = [2, 1]> (a, w, b)  y = MaxPool <kernel_shape = [3], strides = [1]> (c)",
+        lambda a, w: pooled(conv(a, w["w"], w["b"], strides=[2], pads=[2, 1]), lambda v: v.max(-1), [3], [1])),
+    "three axes": (
+        (2, 3, 4, 3), {"w": (2, 2, 2, 2, 2)},
+        "y = Conv <pads = [0, 0, 1, 1, 0, 0]> (a, w)",
+        lambda a, w: conv(a, w["w"], pads=[0, 0, 1, 1, 0, 0])),
+    "overlapping maxima, windows that reach out": (
+        (2, 6, 6), {"w": (2, 2, 1, 1)},
+        "c = Conv(a, w)  y = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 0, 0], ceil_mode = 1> (c)",
+        lambda a, w: pooled(conv(a, w["w"]), lambda v: np.nanmax(v, -1), [3, 3], [2, 2], [1, 1, 0, 0], out=[3, 3])),
+    "averages without padding": (
+        (2, 5, 5), {"w": (2, 2, 1, 1)},
+        "c = Conv(a, w)  y = AveragePool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (c)",
+        lambda a, w: pooled(conv(a, w["w"]), lambda v: np.nanmean(v, -1), [3, 3], [2, 2], [1, 1, 1, 1])),
+    "averages with padding": (
+        (2, 5, 5), {"w": (2, 2, 1, 1)},
+        """c = Conv(a, w)
+           y = AveragePool <kernel_shape = [2, 2], strides = [1, 1], pads = [0, 1, 0, 1], count_include_pad = 1> (c)""",
+        lambda a, w: pooled(conv(a, w["w"]), lambda v: np.nan_to_num(v).mean(-1), [2, 2], [1, 1], [0, 1, 0, 1])),
+    "a residual block and a mean of the image": (
+        (3, 4, 4), {"w": (3, 3, 3, 3), "v": (3, 3, 3, 3)},
+        """c = Conv <pads = [1, 1, 1, 1]> (a, w)  r = Relu(c)  d = Conv <pads = [1, 1, 1, 1]> (r, v)  e = Add(a, d)
+           f = Relu(e)  y = GlobalAveragePool(f)""",
+        lambda a, w: np.maximum(a + conv(np.maximum(conv(a, w["w"], pads=[1] * 4), 0), w["v"], pads=[1] * 4), 0)
+        .mean((2, 3), keepdims=True)),
+    "joined channels, reduced as axes": (
+        (2, 4, 4), {"w": (3, 2, 3, 3)},
+        """c = Conv <pads = [1, 1, 1, 1]> (a, w)  d = Concat <axis = 1> (c, a)  g = GlobalMaxPool(d)
+           i = Constant <value = int64[2] {2, 3}> ()  m = ReduceMean <keepdims = 1> (d, i)  y = Add(g, m)""",
+        lambda a, w: (lambda d: d.max((2, 3), keepdims=True) + d.mean((2, 3), keepdims=True))(
+            np.concatenate([conv(a, w["w"], pads=[1] * 4), a], 1))),
+}
+
+
+def text(shape, graph, weights):
+    """The model in ONNX's text form."""
+    def tensor(name, value):
+        extents = ",".join(map(str, value.shape))
+        return f"float[{extents}] {name} = {{{', '.join(f'{v:.9g}' for v in value.ravel())}}}"
+    return (f'<ir_version: 10, opset_import: ["" : 20]>\n'
+            f"main (float[N,{','.join(map(str, shape))}] x) => (float loss)\n"
+            f"<{', '.join(tensor(*item) for item in weights.items())}>\n"
+            f"{{ a = Mul(x, s)  {graph}  q = Mul(y, y)  loss = ReduceMean <keepdims = 0> (q) }}\n")
+
+
+def draw(shape, extents):
+    """Random weights and inputs of a model."""
+    weights = {"s": RANDOM.normal(size=(shape[0],) + (1,) * (len(shape) - 1)),
+               **{key: RANDOM.normal(size=extent) for key, extent in extents.items()}}
+    return ({key: value.astype(np.float32) for key, value in weights.items()},
+            RANDOM.normal(size=(BATCH,) + shape).astype(np.float32))
+
+
+def train(args, shape, graph, weights, x, microbatch):
+    """Loss and gradients of one step, or what went wrong."""
+    with tempfile.TemporaryDirectory(prefix="images-") as work:
+        path = {key: os.path.join(work, key) for key in ("m.onnxtext", "data.npz", "exe", "log", "grads")}
+        with open(path["m.onnxtext"], "w") as f:
+            f.write(text(shape, graph, weights))
+        np.savez(path["data.npz"], x=x)
+        for command in ([args.harmonyc, "compile", path["m.onnxtext"], "-o", path["exe"], "--batch", str(BATCH),
+                         "--microbatch", str(microbatch)],
+                        [path["exe"], "--data", path["data.npz"], "--steps", "1", "--no-shuffle", "--log", path["log"],
+                         "--dump-grads", path["grads"]]):
+            p = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            if p.returncode:
+                raise RuntimeError(f"exit {p.returncode}: {' '.join(command)}\n{p.stderr}")
+        return read_losses(path["log"])[0], read_safetensors(path["grads"])
+
+
+def compare(bad, what, got, expected):
+    if np.shape(got) != np.shape(expected) or not np.allclose(got, expected, rtol=1e-4, atol=2e-5):
+        bad.append(f"{what}: {got}, expected {expected}")
+
+
+def check(args, name, microbatch):
+    shape, extents, graph, forward = MODELS[name]
+    weights, x = draw(shape, extents)
+    got, gradients = train(args, shape, graph, weights, x, microbatch)
+    bad = []
+
+    def loss(w):
+        return (forward(x.astype(np.float64) * w["s"], w) ** 2).mean()
+
+    weights = {key: value.astype(np.float64) for key, value in weights.items()}
+    compare(bad, "loss", got, loss(weights))
+    if set(gradients) != set(weights):
+        bad.append(f"gradients of {sorted(gradients)}, expected {sorted(weights)}")
+    for key in set(gradients) & set(weights):
+        numeric = np.zeros_like(weights[key])
+        for index in np.ndindex(numeric.shape):
+            ends = []
+            for step in (1e-6, -1e-6):
+                moved = dict(weights, **{key: weights[key].copy()})
+                moved[key][index] += step
+                ends.append(loss(moved))
+            numeric[index] = (ends[0] - ends[1]) / 2e-6
+        compare(bad, f"gradient of {key}", gradients[key], numeric)
+    return bad
+
+
+def check_blocks(args, group):
+    """Windows of four samples are four times what is made at a time: the same but for rounding as one by one."""
+    weights, x = draw((32, 64, 64), {"w": (8, 32 // group, 3, 3)})
+    graph = f"y = Conv <pads = [1, 1, 1, 1], group = {group}> (a, w)"
+    (loss, gradients), (expected, others) = (train(args, (32, 64, 64), graph, weights, x, u) for u in (4, 1))
+    bad = []
+    compare(bad, "loss", loss, expected)
+    for key, value in others.items():
+        scale = np.abs(value).max()
+        compare(bad, f"gradient of {key}", gradients[key] / scale, value / scale)
+    return bad
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--harmonyc", required=True)
+    args = parser.parse_args()
+    cases = [(f"{name}, microbatch {u}", lambda name=name, u=u: check(args, name, u))
+             for name, u in itertools.product(MODELS, (4, 1))]
+    cases += [(f"blocks of samples, {group} groups", lambda group=group: check_blocks(args, group)) for group in (1, 4)]
+    failed = 0
+    for name, run in cases:
+        try:
+            bad = run()
+        except RuntimeError as error:
+            bad = [str(error)]
+        failed += bool(bad)
+        print(f"{'FAIL' if bad else 'ok  '} {name}", flush=True)
+        for line in bad:
+            print("    " + line)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
