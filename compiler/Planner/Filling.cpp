@@ -99,10 +99,29 @@ void Filling::renew(Decisions &decisions) const {
   decisions.choices.phases = phasesOf(problem, decisions.layout);
 }
 
-Decisions Filling::base(Layout layout, bool onHost) const {
+/// Tensor, state and all gradients: what an update on a device has there.
+bool Filling::isLarge(const Tensor &tensor, int groups) const {
+  int64_t bytes = tensor.bytes + tensor.stateBytes +
+                  groups * static_cast<int64_t>(tensor.gradientUses.size()) *
+                      tensor.gradientBytes;
+  for (const Device &device : machine.devices)
+    if (3 * bytes > device.capacity)
+      return true;
+  return false;
+}
+
+bool Filling::canMix(int groups) const {
+  bool host = false, device = false;
+  for (const Tensor &tensor : problem.tensors)
+    if (!tensor.gradientUses.empty() && tensor.updatePlace == UpdatePlace::Any)
+      (isLarge(tensor, groups) ? host : device) = true;
+  return host && device;
+}
+
+Decisions Filling::base(Layout layout, Updates updates) const {
   Decisions decisions;
   decisions.layout = std::move(layout);
-  decisions.onHost = onHost;
+  decisions.updates = updates;
   Choices &choices = decisions.choices;
   choices.groups = decisions.layout.groups;
   choices.update = problem.epilogue
@@ -115,11 +134,14 @@ Decisions Filling::base(Layout layout, bool onHost) const {
   choices.resident.assign(tensors, 0);
   choices.pinned = choices.stateResident = choices.holdGradient =
       choices.resident;
-  choices.updateOnHost.assign(tensors, onHost);
-  for (size_t t = 0; t < tensors; ++t)
-    if (problem.tensors[t].updatePlace != UpdatePlace::Any)
-      choices.updateOnHost[t] =
-          problem.tensors[t].updatePlace == UpdatePlace::Host;
+  choices.updateOnHost.assign(tensors, updates == Updates::Host);
+  for (size_t t = 0; t < tensors; ++t) {
+    const Tensor &tensor = problem.tensors[t];
+    if (tensor.updatePlace != UpdatePlace::Any)
+      choices.updateOnHost[t] = tensor.updatePlace == UpdatePlace::Host;
+    else if (updates == Updates::Mixed)
+      choices.updateOnHost[t] = isLarge(tensor, decisions.layout.groups);
+  }
   if (decisions.layout.groups > 1)
     choices.owner = spreadOwners(problem, decisions.layout);
   choices.place.assign(problem.values.size(), Place::Host);
@@ -343,7 +365,9 @@ Decisions Filling::climb(const Decisions &from, const Ladder &ladder,
   }
   if (!open)
     return all;
-  int resolution = problem.layerCount() > manyLayers || places > 1 ? 8 : 32;
+  bool exact =
+      problem.layerCount() <= manyLayers && machine.devices.size() == 1;
+  int resolution = exact ? 32 : 8;
   auto step = [&](int q) { return std::max(1, count[q] / resolution); };
   while (open) {
     open = false;
@@ -387,9 +411,10 @@ Decisions Filling::climb(Decisions from, const Strategy &strategy,
   return from;
 }
 
-std::optional<Decisions> Filling::resident(const Layout &layout, bool onHost,
+std::optional<Decisions> Filling::resident(const Layout &layout,
+                                           Updates updates,
                                            const Limits &limits) const {
-  Decisions decisions = base(layout, onHost);
+  Decisions decisions = base(layout, updates);
   Ladder all = tensorLadder(decisions, true);
   for (int i = 0; i < static_cast<int>(all.places.size()); ++i)
     all.take(decisions, i);

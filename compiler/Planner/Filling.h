@@ -22,11 +22,19 @@
 
 namespace harmony::planner {
 
+/// Who updates tensors for which there is a choice.
+enum class Updates {
+  Device,
+  Host,
+  Mixed ///< the host those of which an update would take much of a device's
+        ///< memory
+};
+
 /// A candidate: its layout, and choices that follow from it and from what is
 /// filled in.
 struct Decisions {
   Layout layout;
-  bool onHost = false; ///< tensors that may are updated by the host
+  Updates updates = Updates::Device;
   Choices choices;
 };
 
@@ -42,7 +50,7 @@ public:
           const SearchOptions &options);
 
   /// Nothing stays that does not have to, one slot, no look-ahead.
-  Decisions base(Layout layout, bool onHost) const;
+  Decisions base(Layout layout, Updates updates) const;
 
   /// The phases again, after `layout` has changed.
   void renew(Decisions &decisions) const;
@@ -53,8 +61,11 @@ public:
 
   /// Everything resident; look-ahead and slots as far as they fit. Nothing if
   /// it does not fit.
-  std::optional<Decisions> resident(const Layout &layout, bool onHost,
+  std::optional<Decisions> resident(const Layout &layout, Updates updates,
                                     const Limits &limits) const;
+
+  /// Whether Mixed differs from the other two.
+  bool canMix(int groups) const;
 
   bool fits(const Decisions &decisions, const Limits &limits) const;
 
@@ -78,6 +89,8 @@ private:
     std::vector<std::vector<int>> places;
     std::function<void(Decisions &, int)> take;
   };
+
+  bool isLarge(const Tensor &tensor, int groups) const;
 
   Ladder ladder(Rung rung, const Decisions &from) const;
   Ladder overlapLadder(const Decisions &from) const;

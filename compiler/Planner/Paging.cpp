@@ -643,6 +643,8 @@ private:
           prologue = makeEvent(EventKind::Prologue,
                                queue(QueueKind::Host, hostEndpoint), 0, -1, -1);
           prefix.insert(prefix.begin(), prologue);
+          if (problem.epilogue)
+            draft.scalarTouches.push_back({prologue, 0, true});
         }
         draft.homeTouches.push_back(
             {prologue, home(HomeKind::Scalar, s, -1, problem.scalars[s].bytes),

@@ -114,8 +114,9 @@ void RandomPlans::fill(Decisions &decisions, int percent) {
 Decisions RandomPlans::draw(int attempt) {
   Filling filling(problem, machine, options);
   int percent = std::max(0, 50 - 50 * attempt / (attempts / 2));
-  Decisions decisions =
-      filling.base(layout(), options.updatePlace == UpdatePlace::Host);
+  Decisions decisions = filling.base(
+      layout(), options.updatePlace == UpdatePlace::Host ? Updates::Host
+                                                         : Updates::Device);
   Layout &drawn = decisions.layout;
   if (options.recompute == Recompute::Auto && filling.stay())
     for (size_t p = 0; p < drawn.keep.size(); ++p)

@@ -37,8 +37,8 @@ namespace {
 constexpr int manyLayers = 200;
 
 /// With several devices no further layout is tried once this many events were
-/// built: about three seconds. A count, so that equal input gives equal plans.
-constexpr int64_t mostEffort = 12'000'000;
+/// built: one or two seconds. A count, so that equal input gives equal plans.
+constexpr int64_t mostEffort = 3'000'000;
 
 /// Data-parallel groups of pipelines.
 struct Form {
@@ -48,7 +48,7 @@ struct Form {
 /// A layout that may be tried.
 struct Entry {
   Layout layout;
-  bool onHost = false;
+  Updates updates = Updates::Device;
   Estimate estimate;
 };
 
@@ -83,8 +83,8 @@ public:
   Least<Decisions> leastPlan() {
     Least<Decisions> least;
     for (Form form : forms())
-      for (bool onHost : updatePlaces()) {
-        Decisions decisions = filling.base(leastLayout(form), onHost);
+      for (Updates updates : updatePlaces()) {
+        Decisions decisions = filling.base(leastLayout(form), updates);
         decisions.choices.peers = false;
         Plan plan = build(problem, machine, decisions.choices).plan;
         allocate(plan);
@@ -189,15 +189,21 @@ private:
             ", but tensor '" + tensor.name + "' can only be updated elsewhere");
   }
 
-  /// Preferences for updating on the host that are worth trying.
-  std::vector<bool> updatePlaces() const {
+  /// Places of updates that are worth trying, whatever the capacity.
+  std::vector<Updates> updatePlaces() const {
     if (!problem.training)
-      return {false};
+      return {Updates::Device};
     if (options.updatePlace == UpdatePlace::Host)
-      return {true};
+      return {Updates::Host};
     if (options.updatePlace == UpdatePlace::Device)
-      return {false};
-    return {false, true};
+      return {Updates::Device};
+    return {Updates::Device, Updates::Host};
+  }
+  std::vector<Updates> updatePlaces(int groups) const {
+    std::vector<Updates> places = updatePlaces();
+    if (places.size() > 1 && filling.canMix(groups))
+      places.push_back(Updates::Mixed);
+    return places;
   }
 
   /// Data parallelism has as many groups as there are samples to share and
@@ -361,11 +367,12 @@ private:
       return;
     considerResident({1, 1}, u);
     int further = problem.layerCount() > manyLayers ? 2 : 6;
-    for (bool onHost : updatePlaces()) {
+    for (Updates updates : updatePlaces()) {
       int tried = 0;
       for (const std::vector<int> &packEnds : partitions(u, 1)) {
         Decisions decisions = filling.base(
-            uniformLayout(problem, 1, 1, Placement::Ring, packEnds, u), onHost);
+            uniformLayout(problem, 1, 1, Placement::Ring, packEnds, u),
+            updates);
         if (!filling.fits(decisions, capacity))
           continue;
         fill(decisions, firstStrategy);
@@ -398,7 +405,7 @@ private:
     std::optional<Decisions> decisions =
         filling.resident(uniformLayout(problem, form.groups, form.pipeline,
                                        Placement::Mirror, packEnds, u),
-                         options.updatePlace == UpdatePlace::Host, capacity);
+                         updatePlaces().front(), capacity);
     if (!decisions)
       return;
     if (form.pipeline > 1)
@@ -418,8 +425,8 @@ private:
     for (Form form : forms())
       for (int64_t u : microbatchOrder(form)) {
         considerResident(form, u);
-        for (bool onHost : updatePlaces())
-          if (std::vector<Entry> entries = entriesOf(form, u, onHost);
+        for (Updates updates : updatePlaces(form.groups))
+          if (std::vector<Entry> entries = entriesOf(form, u, updates);
               !entries.empty())
             classes.push_back(std::move(entries));
       }
@@ -440,7 +447,7 @@ private:
       const Entry &entry = entries[at];
       if (entry.estimate.compute >= best)
         return;
-      Decisions decisions = filling.base(entry.layout, entry.onHost);
+      Decisions decisions = filling.base(entry.layout, entry.updates);
       if (filling.fits(decisions, capacity)) {
         fill(decisions, firstStrategy);
         return;
@@ -449,7 +456,7 @@ private:
     }
   }
 
-  std::vector<Entry> entriesOf(Form form, int64_t u, bool onHost) const {
+  std::vector<Entry> entriesOf(Form form, int64_t u, Updates updates) const {
     std::vector<Placement> placements = {Placement::Ring};
     if (filling.keepAll())
       placements = {Placement::Mirror};
@@ -464,8 +471,9 @@ private:
       for (const std::vector<int> &packEnds : ends) {
         Layout layout = uniformLayout(problem, form.groups, form.pipeline,
                                       placement, packEnds, u);
-        Estimate estimated = estimate(problem, machine, layout, onHost);
-        entries.push_back({std::move(layout), onHost, estimated});
+        Estimate estimated =
+            estimate(problem, machine, layout, updates == Updates::Host);
+        entries.push_back({std::move(layout), updates, estimated});
       }
     std::stable_sort(entries.begin(), entries.end(),
                      [](const Entry &a, const Entry &b) {
@@ -493,15 +501,15 @@ private:
           found[i].seconds <=
               computeBound(form, layout.backwardMicrobatch) * 1.001)
         return;
-      bool onHost = found[i].choices.onHost;
+      Updates updates = found[i].choices.updates;
       Layout fresh = layout;
       fresh.keep.assign(fresh.keep.size(), 0);
       for (const Strategy &strategy : otherStrategies)
         if (devices == 1 || filling.effort() < 2 * mostEffort)
-          fill(filling.base(fresh, onHost), strategy);
+          fill(filling.base(fresh, updates), strategy);
       if (devices > 1)
         for (Layout &other : otherForwards(fresh))
-          if (Decisions decisions = filling.base(std::move(other), onHost);
+          if (Decisions decisions = filling.base(std::move(other), updates);
               filling.effort() < 2 * mostEffort &&
               filling.fits(decisions, capacity))
             fill(decisions, firstStrategy);
