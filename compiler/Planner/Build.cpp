@@ -27,6 +27,34 @@ int BuildContext::ordinalOn(int device, int p) const {
                           list.begin());
 }
 
+void BuildContext::reserve() {
+  size_t steps = 0, mostUses = 0;
+  for (const Phase &phase : draft.plan.phases)
+    steps += phase.steps.size();
+  for (const Tensor &tensor : problem.tensors)
+    mostUses = std::max(mostUses, tensor.gradientUses.size());
+  size_t size = steps + problem.tensors.size() + problem.values.size();
+  events.reserve(4 * size);
+  draft.plan.buffers.reserve(5 * size);
+  draft.bufferTouches.reserve(10 * size);
+  draft.homeTouches.reserve(4 * size);
+  covers.reserve(12 * size);
+  for (HomeKind kind :
+       {HomeKind::Tensor, HomeKind::State, HomeKind::Gradient, HomeKind::Value,
+        HomeKind::ValueGradient, HomeKind::Scalar}) {
+    HomeTable &table = homeTables[static_cast<int>(kind)];
+    bool ofValue = kind == HomeKind::Value || kind == HomeKind::ValueGradient;
+    if (kind == HomeKind::Gradient)
+      table.uses = 1 + choices.groups * static_cast<int>(mostUses);
+    else if (kind == HomeKind::Scalar)
+      table.uses = 1 + choices.groups;
+    size_t objects = ofValue                    ? problem.values.size()
+                     : kind == HomeKind::Scalar ? problem.scalars.size()
+                                                : problem.tensors.size();
+    table.index.assign(objects * table.uses, -1);
+  }
+}
+
 namespace {
 
 class Builder : BuildContext {
@@ -36,6 +64,7 @@ public:
   Draft build() {
     makePhases();
     numberMicrobatches();
+    reserve();
     sections.resize(static_cast<size_t>(phaseCount()) + 1);
     TensorBuilder tensors(*this);
     ValueBuilder values(*this);

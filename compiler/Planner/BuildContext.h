@@ -265,13 +265,8 @@ public:
     return index;
   }
   int &homeIndex(HomeKind kind, int object, int use) {
-    auto &table = homeTables[static_cast<int>(kind)];
-    if (static_cast<int>(table.size()) <= object)
-      table.resize(object + 1);
-    auto &row = table[object];
-    if (static_cast<int>(row.size()) <= use + 1)
-      row.resize(use + 2, -1);
-    return row[use + 1];
+    HomeTable &table = homeTables[static_cast<int>(kind)];
+    return table.index[static_cast<size_t>(object) * table.uses + use + 1];
   }
   int tensorHome(int t) {
     return home(HomeKind::Tensor, t, -1, problem.tensors[t].bytes);
@@ -290,8 +285,17 @@ public:
       draft.scalarTouches.push_back({event, 0, writes});
   }
 
+protected:
+  /// Room for homes, and for about as many of the rest as there will be.
+  void reserve();
+
 private:
-  std::vector<std::vector<int>> homeTables[6];
+  /// Homes of a kind by object and use, from -1 on; -1: none.
+  struct HomeTable {
+    int uses = 1;
+    std::vector<int> index;
+  };
+  HomeTable homeTables[6];
 
   void touchStepsOf(int run, int buffer, bool writes, int first, int last) {
     draft.bufferTouches.push_back({run, buffer, writes});
