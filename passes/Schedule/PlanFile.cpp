@@ -55,11 +55,12 @@ bool fits(const planner::Plan &plan, const planner::Problem &problem,
   int devices = 1;
   for (const planner::Queue &queue : plan.queues)
     devices = std::max(devices, queue.device + 1);
+  planner::Link peer;
+  peer.bytesPerSecond = 1;
+  planner::Machine machine =
+      planner::Machine::uniform("any", devices, int64_t(1) << 62, 1, 0, peer);
   planner::Report report(1);
-  planner::checkStructure(
-      plan, problem,
-      planner::Machine::uniform("any", devices, int64_t(1) << 62, 1, 0),
-      report);
+  planner::checkStructure(plan, problem, machine, report);
   if (!report.violations().empty())
     error = report.violations().front().message;
   return report.violations().empty();

@@ -285,3 +285,148 @@ harmony.program @step kind step batch 1 {
     harmony.release @d0
   }
 }
+
+// -----
+
+// Two microbatches of 2 samples from device to device through a ring of one slot, the second half of a batch of 8:
+// the loads of the next microbatch wait for the copies, the copies for the stores.
+harmony.device @d0 index 0 capacity 64
+harmony.device @d1 index 1 capacity 64
+harmony.input @x index 0 name "x" sample_bytes 8 : tensor<?x2xf32, #nn.batch<0, 1>>
+harmony.home @host.x content value bytes 64 sample_bytes 8 variables [] id 0 at 0
+harmony.buffer @x.d0 of step on 0 content value 0 use -1 from 4 bytes 16 slots 1 stride 16 home @x live [0, 1] id 0 at 0
+harmony.buffer @x.d1 of step on 1 content value 0 use -1 from 4 bytes 16 slots 1 stride 16 home @host.x live [1, 2] id 1 at 0
+harmony.program @step kind step batch 8 {
+  harmony.queue @d0.in in on 0 period 2 {
+    harmony.wait @d0.peer until 2 previous_step
+    harmony.for 2 of "F0" {
+      harmony.wait @d0.peer until 0 slope 1 from 1
+      harmony.load_input @x to @x.d0 bytes 16 at 32 step 16 on 0 event 0
+      harmony.signal 1 slope 1
+    }
+  }
+  harmony.queue @d0.peer peer on 0 period 2 {
+    harmony.wait @d1.out until 2 previous_step
+    harmony.for 2 of "F0" {
+      harmony.wait @d0.in until 1 slope 1
+      harmony.wait @d1.out until 0 slope 1 from 1
+      harmony.p2p @x.d0 to @x.d1 bytes 16 from 0 on 1 event 1
+      harmony.signal 1 slope 1
+    }
+  }
+  harmony.queue @d1.out out on 1 period 2 {
+    harmony.for 2 of "F0" {
+      harmony.wait @d0.peer until 1 slope 1
+      harmony.swap_out @x.d1 to @host.x bytes 16 at 32 step 16 on 1 event 2
+      harmony.signal 1 slope 1
+    }
+  }
+}
+
+// -----
+
+// The copy does not wait for the slot that it writes.
+harmony.device @d0 index 0 capacity 128
+harmony.device @d1 index 1 capacity 64
+harmony.input @x index 0 name "x" sample_bytes 8 : tensor<?x2xf32, #nn.batch<0, 1>>
+harmony.home @host.x content value bytes 32 sample_bytes 8 variables [] id 0 at 0
+harmony.buffer @x.d0 of step on 0 content value 0 use -1 bytes 16 slots 2 stride 64 home @x live [0, 1] id 0 at 0
+harmony.buffer @x.d1 of step on 1 content value 0 use -1 bytes 16 slots 1 stride 16 home @host.x live [1, 2] id 1 at 0
+harmony.program @step kind step batch 4 {
+  harmony.queue @d0.in in on 0 period 2 {
+    harmony.wait @d0.peer until 2 previous_step
+    harmony.for 2 of "F0" {
+      harmony.load_input @x to @x.d0 bytes 16 step 16 on 0 event 0
+      harmony.signal 1 slope 1
+    }
+  }
+  harmony.queue @d0.peer peer on 0 period 2 {
+    harmony.wait @d0.in until 2
+    harmony.for 2 of "F0" {
+      harmony.p2p @x.d0 to @x.d1 bytes 16 from 0 on 1 event 1
+      harmony.signal 1 slope 1
+    }
+  }
+  harmony.queue @d1.out out on 1 period 2 {
+    harmony.for 2 of "F0" {
+      harmony.wait @d0.peer until 1 slope 1
+      // expected-error @below {{reads microbatch 0 of @x.d1, where microbatch 1 lies}}
+      harmony.swap_out @x.d1 to @host.x bytes 16 step 16 on 1 event 2
+      harmony.signal 1 slope 1
+    }
+  }
+}
+
+// -----
+
+// One microbatch of 4 samples is stored, two of 2 are loaded: every two wait for one. The second loop's are not there
+// when the wait does not say so.
+harmony.device @d0 index 0 capacity 256
+harmony.input @x index 0 name "x" sample_bytes 8 : tensor<?x2xf32, #nn.batch<0, 1>>
+harmony.home @host.x content value bytes 64 sample_bytes 8 variables [] id 0 at 0
+harmony.buffer @x.4 of step on 0 content value 0 use -1 bytes 32 slots 2 stride 64 home @x live [0, 1] id 0 at 0
+harmony.buffer @x.2 of step on 0 content value 0 use -1 bytes 16 slots 1 stride 16 home @host.x live [2, 2] id 1 at 128
+harmony.program @step kind step batch 8 {
+  harmony.queue @in in on 0 period 2 {
+    harmony.wait @out until 2 previous_step
+    harmony.for 2 of "F0" {
+      harmony.load_input @x to @x.4 bytes 32 step 32 on 0 event 0
+      harmony.signal 1 slope 1
+    }
+  }
+  harmony.queue @out out on 0 period 2 {
+    harmony.wait @in.lane1 until 4 previous_step
+    harmony.for 2 of "F0" {
+      harmony.wait @in until 1 slope 1
+      harmony.swap_out @x.4 to @host.x bytes 32 step 32 on 0 event 1
+      harmony.signal 1 slope 1
+    }
+  }
+  harmony.queue @in.lane1 in on 0 period 4 {
+    harmony.for 4 of "F1" {
+      harmony.wait @out until 1 slope 1 every 2
+      harmony.swap_in @host.x to @x.2 bytes 16 step 16 on 0 event 2
+      harmony.signal 1 slope 1
+    }
+  }
+}
+
+// -----
+
+harmony.device @d0 index 0 capacity 256
+harmony.home @host.x content value bytes 64 sample_bytes 8 variables [] id 0 at 0
+harmony.buffer @x.d of step on 0 content value 0 use -1 from 4 bytes 16 slots 1 stride 16 home @host.x live [0, 0] id 0 at 0
+harmony.program @step kind step batch 8 {
+  harmony.queue @in in on 0 period 0 {
+    // expected-error @below {{begins at byte 16 of @host.x, but @x.d holds samples from 4 on, of 8 bytes each}}
+    harmony.swap_in @host.x to @x.d bytes 16 at 16 step 0 on 0 event 0
+  }
+}
+
+// -----
+
+harmony.device @d0 index 0 capacity 256
+harmony.input @x index 0 name "x" sample_bytes 8 : tensor<?x2xf32, #nn.batch<0, 1>>
+harmony.buffer @x.d of step on 0 content value 0 use -1 from 4 bytes 16 slots 1 stride 16 home @x live [0, 0] id 0 at 0
+harmony.program @step kind step batch 6 {
+  harmony.queue @in in on 0 period 0 {
+    harmony.for 2 of "F0" {
+      // expected-error @below {{touches bytes [48, 64) of @x, which has 48}}
+      harmony.load_input @x to @x.d bytes 16 at 32 step 16 on 0 event 0
+    }
+  }
+}
+
+// -----
+
+harmony.device @d0 index 0 capacity 64
+harmony.device @d1 index 1 capacity 64
+harmony.device @d2 index 2 capacity 64
+harmony.buffer @t0 of step on 0 content tensor 0 use -1 bytes 64 slots 1 stride 64 live [0, 1] id 0 at 0
+harmony.buffer @t1 of step on 1 content tensor 0 use -1 bytes 64 slots 1 stride 64 live [0, 1] id 1 at 0
+harmony.program @step kind step batch 1 {
+  harmony.queue @q peer on 2 period 0 {
+    // expected-error @below {{expects @t0 on device 2}}
+    harmony.p2p @t0 to @t1 bytes 64 from 2 on 1 event 0
+  }
+}
