@@ -12,18 +12,18 @@ the plan's or the run fails. Times are of the virtual clock, which carries out t
 costs and shared links while the arithmetic really runs; for one device the wall time with enforced links stands
 beside. --write puts the tables between the markers of a file; --quick makes small models. Needs the onnx package.
 """
-import argparse, json, os, pathlib, subprocess, sys, tempfile
+import argparse, json, os, pathlib, re, subprocess, sys, tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 MARKERS = ("<!-- tables of bench/schedules.py -->", "<!-- end of tables -->")
 DOES_NOT_FIT = 3
 
-# Both models at two sizes: the arguments of their generators, and the batch.
+# Both models at two sizes, as make_models.py takes them, and the batch.
 MODELS = {
-    "gpt": dict(script="gpt.py", batch=16,
-                full=["--layers", "24", "--hidden", "128", "--heads", "4", "--length", "64", "--vocabulary", "512"],
-                quick=["--layers", "4", "--hidden", "32", "--heads", "2", "--length", "16", "--vocabulary", "64"]),
-    "vgg": dict(script="vgg.py", batch=16, full=[], quick=[]),
+    "gpt": dict(batch=16, full=["--layers", 24, "--hidden", 128, "--heads", 4, "--length", 64, "--vocabulary", 512],
+                quick=["--layers", 4, "--hidden", 32, "--heads", 2, "--length", 16, "--vocabulary", 64]),
+    "vgg": dict(batch=16, full=["--stages", 5, "--convolutions", 5],
+                quick=["--stages", 2, "--convolutions", 2, "--width", 8, "--image", 8, "--hidden", 32]),
 }
 
 
@@ -43,11 +43,12 @@ def machine(devices):
             "links": links}
 
 
-def configurations():
-    """Rows: the schedule, what is said of its microbatch and recomputation, its flags."""
-    for schedule in ("auto", "harmony-pp", "harmony-dp"):
+def configurations(devices):
+    """Rows: the schedule, what is said of its microbatch and recomputation, its flags. On one device a pipeline and
+    data parallel are one."""
+    for schedule in ("auto", "harmony-pp", "harmony-dp") if devices > 1 else ("auto",):
         yield schedule, "best", "auto", ["--schedule", schedule]
-    for schedule in ("pp-swap", "dp-swap"):
+    for schedule in ("pp-swap", "dp-swap") if devices > 1 else ("dp-swap",):
         for microbatch in ("1", "best"):
             for recompute in ("none", "all"):
                 flags = ["--schedule", schedule, "--recompute", recompute]
@@ -65,10 +66,10 @@ class Bench:
             sys.exit(f"{' '.join(map(str, command))}\nends with {p.returncode}\n{p.stderr[-3000:]}")
         return p
 
-    def steps(self, exe, *flags):
-        """The log's rows of three steps."""
+    def steps(self, count, exe, *flags):
+        """The log's rows of some steps."""
         log = self.folder / "log.jsonl"
-        p = self.run(exe, "--synthetic", "--steps", 3, "--threads", 2, "--log", log, *flags)
+        p = self.run(exe, "--synthetic", "--steps", count, "--threads", 2, "--log", log, *flags)
         if p.returncode:
             sys.exit(f"{exe} ends with {p.returncode}\n{p.stderr[-3000:]}")
         with open(log) as f:
@@ -81,16 +82,17 @@ class Bench:
         p = self.run(self.harmonyc, "compile", model, "--batch", batch, "--machine", file, "--device-memory",
                      f"{100 / memory}%", "-o", exe, "--plan-out", plan, *flags)
         if p.returncode == DOES_NOT_FIT:
-            return p.stderr.strip().splitlines()[-1]
+            has, needs = re.search(r"has (\d+) bytes, the least plan needs (\d+)", p.stderr).groups()
+            return f"does not fit: needs {megabytes(int(needs))} MB a device, has {megabytes(int(has))}"
         with open(plan) as f:
             planned = json.load(f)
-        last = self.steps(exe, "--virtual-time")[-1]
+        last = self.steps(2, exe, "--virtual-time")[-1]
         row = dict(swap=last["swap_in_bytes"] + last["swap_out_bytes"], peer=last["peer_bytes"],
                    samples=batch / last["step_s"], state=planned["summary"]["training_state_bytes"],
                    predicted=planned["summary"]["samples_per_s"], chosen=planned["summary"]["schedule"],
                    sizes=sorted({phase["microbatch"] for phase in planned["phases"]}))
         if devices == 1:
-            row["wall"] = batch / min(r["step_s"] for r in self.steps(exe, "--enforce-links")[1:])
+            row["wall"] = batch / min(r["step_s"] for r in self.steps(3, exe, "--enforce-links")[1:])
         return row
 
 
@@ -114,33 +116,26 @@ def table(results):
     return lines
 
 
+def span(values, form):
+    values = sorted(values)
+    return form.format(values[0]) if len(values) == 1 else f"{form.format(values[0])} to {form.format(values[-1])}"
+
+
 def comparison(results):
-    """How the best Harmony plan compares with the baselines, as the paper does and against their best."""
-    lines = ["| model | state / memory | devices | baselines swap, microbatch 1 | baselines swap, their best | "
-             "times the throughput, microbatch 1 | times the throughput, their best |", "|---" * 7 + "|"]
+    """Harmony's freely chosen plan beside the baselines: at microbatch 1, and at the best microbatch size of each."""
+    lines = ["| model | state / memory | devices | auto swaps, MB | baselines swap, times that | at their best size | "
+             "auto's throughput over the baselines' | at their best size |", "|---" * 8 + "|"]
     for place in dict.fromkeys(key[:3] for key in results):
         rows = {key[3:]: row for key, row in results.items() if key[:3] == place and isinstance(row, dict)}
         auto = rows.get(("auto", "best", "auto"))
-        baselines = {key: row for key, row in rows.items() if key[0].endswith("-swap")}
-        ones = [row for key, row in baselines.items() if key[1] == "1"]
-        if not auto or not ones:
+        groups = [[row for key, row in rows.items() if key[0].endswith("-swap") and key[1] == size]
+                  for size in ("1", "best")]
+        if not auto or not all(groups):
             continue
-
-        def swap(group):
-            least, most = min(r["swap"] for r in group), max(r["swap"] for r in group)
-            if not auto["swap"]:
-                return f"{megabytes(least)} to {megabytes(most)} MB, Harmony none"
-            return f"{least / auto['swap']:.1f} to {most / auto['swap']:.1f} times"
-
-        def speed(group):
-            rates = [auto["samples"] / r["samples"] for r in group]
-            return f"{min(rates):.2f} to {max(rates):.2f}"
-
-        every = list(baselines.values())
-        best = [min(every, key=lambda r: r["swap"]), max(every, key=lambda r: r["samples"])]
-        lines.append("| " + " | ".join(map(str, [*place, swap(ones), swap(best[:1]).split(" to ")[0] +
-                     ("" if auto["swap"] else " MB, Harmony none"), speed(ones),
-                     f"{auto['samples'] / best[1]['samples']:.2f}"])) + " |")
+        swaps = [span([row["swap"] / auto["swap"] for row in group], "{:.1f}") if auto["swap"] else
+                 "auto swaps nothing" for group in groups]
+        speeds = [span([auto["samples"] / row["samples"] for row in group], "{:.2f}") for group in groups]
+        lines.append("| " + " | ".join(map(str, [*place, megabytes(auto["swap"]), *swaps, *speeds])) + " |")
     return lines
 
 
@@ -160,11 +155,11 @@ def main():
         for name in arguments.models:
             entry = MODELS[name]
             model = os.path.join(folder, f"{name}.onnx")
-            bench.run(sys.executable, HERE / "models" / entry["script"], model,
+            bench.run(sys.executable, HERE / "make_models.py", name, model,
                       *entry["quick" if arguments.quick else "full"])
             for memory in arguments.memory:
                 for devices in arguments.devices:
-                    for schedule, microbatch, recompute, flags in configurations():
+                    for schedule, microbatch, recompute, flags in configurations(devices):
                         row = bench.measure(model, entry["batch"], devices, memory, flags)
                         results[name, memory, devices, schedule, microbatch, recompute] = row
                         states[name] = row["state"] if isinstance(row, dict) else states.get(name)
