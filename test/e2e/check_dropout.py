@@ -6,8 +6,9 @@
 DROPOUT.onnxtext is the mean of the product of two dropouts (ratio 0.25) of x * w, w = 1: with x = 1 its expectation is 1
 if the masks are independent and scaled as they should be. Checked: mean and spread, other masks in other steps, samples,
 operators and for other seeds; the same ones whatever the microbatch; the gradient, which is twice the loss; evaluation,
-which drops nothing. With --model: five steps on the same data give equal bits whether values are kept or recomputed and
-weights resident or swapped, and equal losses to rounding for other microbatches.
+which drops nothing. With --model: five steps on the same data give equal bits whether values are kept or recomputed,
+weights resident or swapped, and layers on one device or three; and equal losses to rounding for other microbatches and
+for replicas.
 """
 import argparse, itertools, os, subprocess, sys, tempfile
 
@@ -92,15 +93,16 @@ def check_statistics(runs, model):
 
 def check_model(runs, model, data, batch):
     bad = []
-    losses, grads, weights = runs.train(model, batch, data, ["--recompute=none"])
-    for flags in (["--recompute=all"], ["--recompute=all", "--residency=none", "--pack=1"]):
-        other = runs.train(model, batch, data, flags)
+    losses, grads, weights = runs.train(model, batch, data, ["--recompute=none", "--microbatch=2"])
+    for flags in (["--recompute=all"], ["--recompute=all", "--residency=none", "--pack=1"],
+                  ["--devices=3", "--schedule=harmony-pp", "--recompute=all", "--pack=1"]):
+        other = runs.train(model, batch, data, [*flags, "--microbatch=2"])
         if other[0] != losses or not same_bits(other[1], grads) or not same_bits(other[2], weights):
             bad.append(f"{flags}: other bits; losses {other[0]}, expected {losses}")
-    for microbatch in (1, 2):
-        other = runs.train(model, batch, data, [f"--microbatch={microbatch}"])
+    for flags in (["--microbatch=1"], ["--microbatch=3"], ["--devices=2", "--schedule=harmony-dp"]):
+        other = runs.train(model, batch, data, flags)
         if not np.allclose(other[0], losses, rtol=2e-5, atol=0):
-            bad.append(f"microbatch {microbatch}: losses {other[0]}, expected {losses}")
+            bad.append(f"{flags}: losses {other[0]}, expected {losses}")
     return bad
 
 

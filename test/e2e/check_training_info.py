@@ -5,6 +5,12 @@
 
 Beside MODEL.onnx lie MODEL.json and MODEL.safetensors with the reference: losses before each
 step and after the last, gradients of the first, and every weight, moment and counter after five.
+
+Tolerances. The reference takes its steps in float32; MODEL.json says how far one is from the ONNX evaluator's. The part
+of Adam's that is systematic is known: the reference corrects the second moment by 1 - 0.999^T where the model's attribute
+is the float 0.99900001, so that its rate is 6.4e-6 greater (with a rate that much greater all losses agree to 2e-7).
+Losses may differ by that share of what training has changed them by. A gradient that is 0 in exact arithmetic (the bias of
+attention's keys) is rounding noise, which Adam turns into steps of up to the rate: such elements are bounded by that.
 """
 import argparse, json, os, shutil, sys, tempfile
 
@@ -34,8 +40,10 @@ def run(args, model, work):
     losses = read_losses(os.path.join(work, "log.jsonl"))
     if len(losses) != 5:
         bad.append(f"{len(losses)} losses in the log, 5 expected")
+    rate = manifest["hyperparameters"]["R"]
+    step_error = (manifest["optimizer_step_max_abs_error_vs_onnx_reference_evaluator"] or 0) / rate
     for i, (got, want) in enumerate(zip(losses, manifest["losses"])):
-        if not abs(got - want) <= 3e-6 * abs(want):
+        if not abs(got - want) <= 3e-6 * abs(want) + step_error * abs(want - manifest["losses"][0]):
             bad.append(f"loss before step {i + 1}: {got}, expected {want}")
     grads = read_safetensors(os.path.join(work, "grads.safetensors"))
     for key, want in reference.items():
@@ -59,7 +67,14 @@ def run(args, model, work):
         if want.dtype.kind == "i":
             if not np.array_equal(got, want):
                 bad.append(f"{name}: {got}, expected {want}")
-        elif not l2(got - want) <= 2e-5 * max(l2(want), 1e-30):
+            continue
+        gradient = reference.get("grad/" + name)
+        if manifest["optimizer"] == "Adam" and gradient is not None:
+            noise = (gradient != 0) & (np.abs(gradient) < 1e-6 * np.abs(gradient).max())
+            if (np.abs(got - want)[noise] > 2 * 5 * rate).any():
+                bad.append(f"{name} after 5 steps: moved by more than {5 * rate} without a gradient")
+            got, want = got[~noise], want[~noise]
+        if not l2(got - want) <= 2e-5 * max(l2(want), 1e-30):
             bad.append(f"{name} after 5 steps: relative difference {l2(got - want) / max(l2(want), 1e-30):.3g}")
     return bad
 

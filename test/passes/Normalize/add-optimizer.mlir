@@ -2,6 +2,8 @@
 // RUN: harmony-opt %s --harmony-add-optimizer="optimizer=adamw" | FileCheck %s --check-prefixes=CHECK,ADAMW
 // RUN: harmony-opt %s --harmony-add-optimizer="optimizer=adam" | FileCheck %s --check-prefixes=CHECK,ADAM
 // RUN: harmony-opt %s --harmony-add-optimizer="optimizer=sgd" | FileCheck %s --check-prefixes=SGD
+// RUN: harmony-opt %s --harmony-add-optimizer="optimizer=sgd clip-grad-norm=true" --harmony-verify-normalized | FileCheck %s --check-prefixes=CLIP
+// RUN: not harmony-opt %S/Inputs/own-optimizer.mlir --harmony-add-optimizer="clip-grad-norm=true" 2>&1 | FileCheck %s --check-prefix=OWN
 // RUN: not harmony-opt %s --harmony-add-optimizer="optimizer=lion" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
 // UNKNOWN: error: optimizer is 'lion', accepted are adamw, adam and sgd
@@ -31,3 +33,31 @@ func.func @main() { return }
 // SGD: nn.variable {{.*}}<optimizer> @a.momentum_buffer
 // SGD: func.func private @sgd_2x3(%arg0: tensor<2x3xf32>, %arg1: tensor<2x3xf32>, %arg2: tensor<2x3xf32>, %arg3: tensor<f32>, %arg4: tensor<f32>, %arg5: tensor<f32>)
 // SGD: nn.optimize @a by @sgd_2x3 states [@a.momentum_buffer] scalars [@optimizer.weight_decay, @optimizer.momentum, @optimizer.lr]
+
+// OWN: error: --clip-grad-norm: the model brings its own optimizer
+
+// The factor min(1, maximum / (norm + 1e-6)) multiplies every gradient before anything else. Kinds: 11 maximum, 12 norm.
+// CLIP: nn.variable {{.*}}<scalar> @optimizer.grad_scale : tensor<f32>{{$}}
+// CLIP: func.func private @sgd_2x3(%arg0: tensor<2x3xf32>, %[[G:.*]]: tensor<2x3xf32>, %arg2: tensor<2x3xf32>, %arg3: tensor<f32>, %arg4: tensor<f32>, %arg5: tensor<f32>, %[[SCALE:.*]]: tensor<f32>)
+// CLIP-NEXT: %[[WIDE:.*]] = nn.broadcast %[[SCALE]] to []
+// CLIP-NEXT: arith.mulf %[[G]], %[[WIDE]]
+// CLIP: nn.optimize @a by @sgd_2x3 states [@a.momentum_buffer] scalars [@optimizer.weight_decay, @optimizer.momentum, @optimizer.lr, @optimizer.grad_scale]
+// CLIP: nn.variable {{.*}}<scalar> @optimizer.max_norm : tensor<f32> {nn.scalar_kind = 11 : i64}
+// CLIP: nn.variable {{.*}}<scalar> @optimizer.grad_norm : tensor<f32> {nn.scalar_kind = 12 : i64}
+// CLIP: func.func private @square_2x3(%[[X:.*]]: tensor<2x3xf32>) -> tensor<f32>
+// CLIP-NEXT: %[[XX:.*]] = arith.mulf %[[X]], %[[X]]
+// CLIP-NEXT: %[[ROWS:.*]] = nn.reduce sum %[[XX]] over [1]
+// CLIP-NEXT: nn.reduce sum %[[ROWS]] over [0]
+// CLIP: nn.contribution @a by @square_2x3
+// CLIP: nn.contribution @b by @square_2x3
+// CLIP: nn.contribution @c by @square_3
+// CLIP-NOT: nn.contribution
+// CLIP: func.func private @clip(%[[A:.*]]: tensor<f32>, %[[B:.*]]: tensor<f32>, %[[C:.*]]: tensor<f32>, %[[MAX:.*]]: tensor<f32>) -> (tensor<f32>, tensor<f32>)
+// CLIP: %[[AB:.*]] = arith.addf %[[A]], %[[B]]
+// CLIP: %[[ABC:.*]] = arith.addf %[[AB]], %[[C]]
+// CLIP: %[[NORM:.*]] = math.sqrt %[[ABC]]
+// CLIP: %[[SUM:.*]] = arith.addf %[[NORM]], %{{.*}}
+// CLIP: %[[RATIO:.*]] = arith.divf %[[MAX]], %[[SUM]]
+// CLIP: %[[FACTOR:.*]] = arith.minimumf %[[RATIO]], %{{.*}}
+// CLIP: return %[[FACTOR]], %[[NORM]]
+// CLIP: nn.epilogue @clip contributions [@a, @b, @c] reads [@optimizer.max_norm] writes [@optimizer.grad_scale, @optimizer.grad_norm]
