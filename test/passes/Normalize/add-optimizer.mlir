@@ -3,7 +3,7 @@
 // RUN: harmony-opt %s --harmony-add-optimizer="optimizer=adam" | FileCheck %s --check-prefixes=CHECK,ADAM
 // RUN: harmony-opt %s --harmony-add-optimizer="optimizer=sgd" | FileCheck %s --check-prefixes=SGD
 // RUN: harmony-opt %s --harmony-add-optimizer="optimizer=sgd clip-grad-norm=true" --harmony-verify-normalized | FileCheck %s --check-prefixes=CLIP
-// RUN: not harmony-opt %S/Inputs/own-optimizer.mlir --harmony-add-optimizer="clip-grad-norm=true" 2>&1 | FileCheck %s --check-prefix=OWN
+// RUN: not harmony-opt %S/Inputs/own-optimizer.txt --harmony-add-optimizer="clip-grad-norm=true" 2>&1 | FileCheck %s --check-prefix=OWN
 // RUN: not harmony-opt %s --harmony-add-optimizer="optimizer=lion" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
 // UNKNOWN: error: optimizer is 'lion', accepted are adamw, adam and sgd
