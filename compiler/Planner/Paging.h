@@ -17,6 +17,7 @@
 #include "compiler/Planner/Build.h"
 
 #include <map>
+#include <optional>
 
 namespace harmony::planner {
 

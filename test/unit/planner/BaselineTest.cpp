@@ -153,7 +153,7 @@ TEST(Baseline, TheLeastRecentlyUsedLeaves) {
 }
 
 TEST(Baseline, SwapsFarMoreThanHarmony) {
-  Problem problem = chain(48, 32, 1 << 16, 256);
+  Problem problem = chain(32, 16, 1 << 16, 256);
   for (int devices : {1, 3}) {
     int64_t capacity = problem.trainingStateBytes() / (4 * devices);
     Machine machine = machines(devices, capacity);
