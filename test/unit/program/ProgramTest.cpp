@@ -223,21 +223,49 @@ TEST_F(Programs, SeveralDevicesTrainAlike) {
       }
 }
 
+/// 4 and 64 microbatches, in the same packs: loops stay loops.
 TEST_F(Programs, SizeDoesNotGrowWithMicrobatches) {
-  planner::SearchOptions options;
-  options.residency = planner::Residency::None;
-  options.layersPerPack = 2;
-  options.recompute = planner::Recompute::All;
-  options.updatePlace = planner::UpdatePlace::Host;
-  std::optional<Compiled> few = compile(4, 1 << 20, options),
-                          many = compile(1, 1 << 20, options);
-  ASSERT_TRUE(few && many);
-  auto commands = [](const Compiled &compiled) {
-    return reinterpret_cast<const HmHeader *>(compiled.program.blob.data())
-        ->commands.count;
-  };
-  EXPECT_LE(commands(*many), commands(*few) + commands(*few) / 8)
-      << "8 microbatches against 2";
+  for (int n : {1, 2, 3})
+    for (planner::Schedule schedule :
+         {planner::Schedule::HarmonyPp, planner::Schedule::HarmonyDp}) {
+      devices = n;
+      planner::SearchOptions options;
+      options.schedule = schedule;
+      options.residency = planner::Residency::None;
+      options.layersPerPack = 2;
+      options.recompute = planner::Recompute::All;
+      options.updatePlace = planner::UpdatePlace::Host;
+      int work[2] = {}, order[2] = {}; // commands, by `many`
+      for (int many : {0, 1}) {
+        int64_t u = many ? 1 : 8;
+        Model model = makeChain(true, {u});
+        model.problem.batch = n * u * (many ? 64 : 4);
+        auto step = plan(model, 1 << 20, options);
+        ASSERT_TRUE(step);
+        int groups = step->groups;
+        OwningOpRef<ModuleOp> module = makeChainModule(&context, {u}, groups);
+        addDevices(*module, machine(1 << 20));
+        ASSERT_TRUE(
+            succeeded(schedulePlan(*module, model, *step, ProgramKind::step)));
+        ASSERT_TRUE(succeeded(assignAddresses(*module, &*step, nullptr)));
+        ASSERT_TRUE(succeeded(verifyMemory(*module)));
+        FailureOr<EmittedProgram> program = emitProgram(*module, {});
+        ASSERT_TRUE(succeeded(program));
+        const char *blob = program->blob.data();
+        auto *header = reinterpret_cast<const HmHeader *>(blob);
+        auto *commands =
+            reinterpret_cast<const HmCommand *>(blob + header->commands.offset);
+        for (uint32_t i = 0; i < header->commands.count; ++i) {
+          bool ordering =
+              commands[i].op == HM_OP_WAIT || commands[i].op == HM_OP_RELEASE;
+          ++(ordering ? order : work)[many];
+        }
+      }
+      SCOPED_TRACE(std::to_string(n) + " devices, " + planner::name(schedule));
+      EXPECT_EQ(work[0], work[1]);
+      // Addresses are not the same, nor is all that waits for them.
+      EXPECT_LE(order[1], order[0] + order[0] / 8);
+    }
 }
 
 TEST_F(Programs, TextSurvivesParsing) {
