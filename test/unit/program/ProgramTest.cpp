@@ -284,9 +284,21 @@ TEST_F(Programs, TextSurvivesParsing) {
 /// missing order, or the order must be given by others. Counts both.
 TEST_F(Programs, ReplayMissesNoMissingWait) {
   int caught = 0, implied = 0;
-  for (int64_t slack : {0, 500, 100000}) {
+  using planner::Schedule;
+  struct Row {
+    int devices;
+    Schedule schedule;
+    int64_t slack;
+  };
+  for (auto [count, schedule, slack] :
+       {Row{1, Schedule::HarmonyPp, 0}, Row{1, Schedule::HarmonyPp, 500},
+        Row{1, Schedule::HarmonyPp, 100000}, Row{3, Schedule::HarmonyPp, 0},
+        Row{2, Schedule::HarmonyPp, 1000}, Row{2, Schedule::HarmonyDp, 0},
+        Row{3, Schedule::HarmonyDp, 1000}, Row{2, Schedule::PpSwap, 0}}) {
+    devices = count;
     planner::SearchOptions options;
     options.microbatch = 2;
+    options.schedule = schedule;
     std::optional<Compiled> compiled =
         compile(2, least(2, options) + slack, options);
     ASSERT_TRUE(compiled);
@@ -583,6 +595,71 @@ program step batch 4 traffic in 0 out 16 peer 0 input 32 output 0
     wait d0.out >= 1
     copy output dump[0, 16]w host[128, 16]r 'gradient of w' event 4
     launch kernel 1 over 4 by 2 host[0, 16]rw host[128, 16]r scalars[0, 4]r 'w: sgd' event 4 signal
+)");
+}
+
+/// Four microbatches of 2 samples on device 0 are one of 8 on device 1.
+TEST_F(Messages, DumpOfTwoDevices) {
+  const char *text = R"(
+    harmony.device @d0 index 0 capacity 256
+    harmony.device @d1 index 1 capacity 256
+    harmony.resource @port bytes_per_second 2.0e+09
+    harmony.link from 0 to 1 bytes_per_second 1.0e+09 latency 1.0e-06 shares [@port]
+    harmony.link from -1 to 0 bytes_per_second 3.0e+09 latency 0.0 shares []
+    harmony.home @host.v content value bytes 128 sample_bytes 8 variables [] id 0 at 0
+    harmony.buffer @a of step on 0 content value 0 use -1 from 8 bytes 16 slots 2 stride 64 home @host.v live [0, 1] id 0 at 0
+    harmony.buffer @b of step on 1 content value 0 use -1 from 8 bytes 16 slots 4 stride 64 home @host.v live [1, 2] id 1 at 0
+    harmony.task @t slots [#harmony.slot<argument 0, 16>] {
+      harmony.fill #harmony.ref<0 + 0, 16, w> value 1
+      harmony.launch @k [#harmony.ref<0 + 0, 16, r>] extent 4 grain 2 family row
+      harmony.launch @k [#harmony.ref<0 + 0, 16, r>] extent 4 grain 2 family row
+    }
+    harmony.program @step kind step batch 16 {
+      harmony.queue @d0.in in on 0 period 4 {
+        harmony.for 4 of "F0" {
+          harmony.swap_in @host.v to @a bytes 16 at 64 step 16 on 0 event 0
+          harmony.signal 1 slope 1
+        }
+      }
+      harmony.queue @d0.peer peer on 0 period 4 {
+        harmony.for 4 of "F0" {
+          harmony.wait @d1.compute until -3 slope 2 every 4 from 4
+          harmony.p2p @a to @b bytes 16 from 0 on 1 event 1
+          harmony.signal 1 slope 1
+        }
+      }
+      harmony.queue @d1.compute compute on 1 period 1 {
+        harmony.run forward @t at [#harmony.at<@b>] layer 0 label "fc" event 2 {seconds = 2.0e-03 : f64}
+        harmony.signal 1
+      }
+    }
+  )";
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
+  ASSERT_TRUE(module);
+  FailureOr<EmittedProgram> program = emitProgram(*module, {});
+  ASSERT_TRUE(succeeded(program));
+  std::string dump = dumpProgram(program->blob);
+  EXPECT_EQ(dump.substr(dump.find("device 0")),
+            R"(device 0 capacity 256 peak 80 evaluate peak 0 library 0
+device 1 capacity 256 peak 208 evaluate peak 0 library 0
+resource port 2e+09 B/s
+link 0 to 1 1e+09 B/s latency 1e-06 shares 0
+link -1 to 0 3e+09 B/s latency 0
+kernel 0 k function 0 family 2
+program step batch 16 traffic in 64 out 0 peer 64 input 0 output 0
+  queue d0.in period 4
+    loop 4 'F0'
+      copy swap in device0[0 + i%2*64, 16]w host[64 + i*16, 16]r 'a' event 0 signal
+    end
+  queue d0.peer period 4
+    loop 4 'F0'
+      wait d1.compute >= -3 + 2i/4 from 4
+      copy peer device1[0 + i%4*64, 16]w device0[0 + i%2*64, 16]r 'b' event 1 signal
+    end
+  queue d1.compute period 1
+    fill 1 device1[0, 16]w 'fc: fill' event 2
+    launch kernel 0 over 4 by 2 device1[0, 16]r 'fc: k' event 2 takes 0.002
+    launch kernel 0 over 4 by 2 device1[0, 16]r 'fc: k' event 2 signal
 )");
 }
 
