@@ -8,6 +8,7 @@
 #include "test/unit/planner/Problems.h"
 
 #include "compiler/Planner/Json.h"
+#include "compiler/Planner/Layout.h"
 
 #include <nlohmann/json.hpp>
 
@@ -212,10 +213,10 @@ TEST(Json, NamesKeyValueAndWhatIsAccepted) {
 
 /// Every number of a plan, one at a time, replaced by others: an error, a
 /// violation or a plan that is as good, never a crash.
-TEST(Json, DamagedPlansNeverCrash) {
-  Problem problem = chain(2, 2);
-  Choices choices = leastChoices(problem, 1);
-  json good = toJson(makePlan(problem, choices));
+void damageNumbers(const Plan &plan, const Problem &problem,
+                   const Machine &machine) {
+  ASSERT_EQ(problemsOf(plan, problem, machine), "");
+  json good = toJson(plan);
   std::vector<json::json_pointer> places;
   json flat = good.flatten();
   for (const auto &[key, value] : flat.items())
@@ -230,13 +231,36 @@ TEST(Json, DamagedPlansNeverCrash) {
         continue;
       document[place] = value;
       try {
-        Plan plan = planFromJson(document, "plan.json");
-        refused += !plan.verify(problem, machine(unlimited)).empty();
+        Plan damaged = planFromJson(document, "plan.json");
+        refused += !damaged.verify(problem, machine).empty();
       } catch (const Error &) {
         ++refused;
       }
     }
   EXPECT_GT(refused, static_cast<int>(places.size()) * 4);
+}
+
+TEST(Json, DamagedPlansNeverCrash) {
+  Problem problem = chain(2, 2);
+  damageNumbers(makePlan(problem, leastChoices(problem, 1)), problem,
+                machine(unlimited));
+}
+
+TEST(Json, DamagedPlansOfSeveralDevicesNeverCrash) {
+  // Two groups of a device each; gradients and tensors are copied.
+  Problem problem = chain(2, 2);
+  Link peer;
+  peer.bytesPerSecond = 1e9;
+  Machine two = Machine::uniform("two", 2, unlimited, 1e9, 0, peer);
+  Choices choices = leastChoices(problem, 1);
+  choices.groups = 2;
+  choices.phases = phasesOf(
+      problem, uniformLayout(problem, 2, 1, Placement::Ring, {0, 1}, 1));
+  choices.updateOnHost.assign(2, 0);
+  choices.resident.assign(2, 1);
+  Plan plan = makePlan(problem, two, choices);
+  EXPECT_GT(plan.traffic[static_cast<int>(Traffic::Peer)], 0);
+  damageNumbers(plan, problem, two);
 }
 
 TEST(Json, SummaryHasTheKeysOfTheInterface) {
