@@ -33,9 +33,10 @@ Infeasible refuse(const Problem &problem, const Machine &machine,
                   const std::vector<int64_t> &peaks) {
   Infeasible result;
   result.minDeviceBytes = *std::max_element(peaks.begin(), peaks.end());
-  while (peaks[result.device] <= machine.devices[result.device].capacity &&
-         result.device + 1 < static_cast<int>(peaks.size()))
-    ++result.device;
+  for (int d = 1; d < static_cast<int>(peaks.size()); ++d)
+    if (peaks[d] - machine.devices[d].capacity >
+        peaks[result.device] - machine.devices[result.device].capacity)
+      result.device = d;
   result.boundBytes = lowerBound(problem);
   result.capacity = machine.devices[result.device].capacity;
   result.largestLayer = largestLayer(problem);

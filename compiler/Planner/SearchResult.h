@@ -37,8 +37,8 @@ struct Least {
   }
 };
 
-/// No plan: `peaks` of the least plan, the first of which that is above the
-/// device's capacity is named.
+/// No plan: `peaks` of the least plan, of which the one that is farthest above
+/// its device's capacity is named.
 Infeasible refuse(const Problem &problem, const Machine &machine,
                   const std::vector<int64_t> &peaks);
 /// The host store is what is too small.

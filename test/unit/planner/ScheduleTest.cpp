@@ -153,6 +153,9 @@ TEST(Schedule, EveryCapacityFromTheLeastOnHasAPlan) {
         Result below = solve(split, machines(devices, least - 1), options);
         ASSERT_TRUE(std::holds_alternative<Infeasible>(below));
         EXPECT_EQ(std::get<Infeasible>(below).minDeviceBytes, least);
+        EXPECT_NE(std::get<Infeasible>(below).message.find(
+                      "least plan needs " + std::to_string(least)),
+                  std::string::npos);
       }
 }
 
