@@ -12,14 +12,14 @@
 
 namespace harmony {
 
-/// Bytes of windows that are made at a time: what the workspace of a
-/// convolution is, as long as one sample needs no more. Windows that fit the
-/// caches are multiplied faster than they would be read from memory; fewer
-/// would make the rows of a product short.
+/// Bytes of windows that are made at a time, and most of the workspace of a
+/// convolution. Windows that fit the caches are multiplied faster than they
+/// would be read from memory; fewer would make the rows of a product short.
 inline constexpr int64_t kWindowBytes = int64_t(4) << 20;
 
 /// Splits the products of windows in a function of static types into blocks of
-/// samples, so that never all windows of a microbatch exist at once:
+/// samples or, where one sample has too many windows, of rows (the first
+/// windowed axis), so that never all windows of a microbatch exist at once:
 ///
 ///   product(window(x), w)  ->  concat(product(window(slice(x)), w)..)
 ///   fold(product(d, w))    ->  concat(fold(product(slice(d), w))..)

@@ -740,6 +740,7 @@ private:
       workspaceSlot = addSlot(schedule::SlotKind::result, 0, 0);
       workspaceOffset = schedule::alignTo64(slots[workspaceSlot].bytes);
       slots[workspaceSlot].bytes = workspaceOffset + cost.workspace;
+      ++cost.launches;
     } else if (cost.workspace) {
       workspaceSlot = addSlot(schedule::SlotKind::workspace, 0, cost.workspace);
     }
@@ -753,6 +754,13 @@ private:
     auto task = schedule::TaskOp::create(builder, function.getLoc(),
                                          options.name, slotAttributes);
     builder.setInsertionPointToEnd(&task.getBlock());
+    if (workspaceOffset) // the slot is copied as a whole
+      schedule::FillOp::create(
+          builder, function.getLoc(),
+          schedule::RefAttr::get(context, workspaceSlot, 0,
+                                 slots[workspaceSlot].bytes,
+                                 schedule::Access::Write),
+          /*value=*/0);
     for (const Launch &launch : launches) {
       SmallVector<schedule::RefAttr> refs;
       for (const Launch::Operand &operand : launch.operands) {

@@ -1,9 +1,11 @@
 // Contributions of gradients to a scalar that updates wait for, and the host's task that computes it.
 // RUN: harmony-opt %s --harmony-verify-normalized --harmony-form-layers --harmony-differentiate --harmony-form-groups --harmony-lower-tasks="batch=4 microbatch=2" | FileCheck %s
 
-// Two uses are added first. What the sum needs beside its operands lies behind the scalar, from byte 64 on.
+// Two uses are added first. What the sum needs beside its operands lies behind the scalar, from byte 64 on; what is
+// copied with it is defined.
 // CHECK-LABEL: harmony.task @contribution.square.uses2 slots
 // CHECK-SAME:    [#harmony.slot<gradient 0, 1228800>, #harmony.slot<gradient 1, 1228800>, #harmony.slot<result 0, [[BYTES:[0-9]+]]>] {
+// CHECK-NEXT:    harmony.fill #harmony.ref<2 + 0, [[BYTES]], w>
 // CHECK-NEXT:    harmony.launch @{{.*}} [#harmony.ref<0 + 0, 1228800, r>, #harmony.ref<1 + 0, 1228800, r>, #harmony.ref<2 + 64, {{[0-9]+}}, w>] {{.*}} family update
 // CHECK-NEXT:    harmony.launch @{{.*}} [#harmony.ref<2 + 64, {{[0-9]+}}, r>, #harmony.ref<2 + 0, 4, w>] extent 1 {{.*}} family update
 // CHECK-NEXT:  }
