@@ -352,6 +352,44 @@ TEST(Simulate, DeadlockIsAnError) {
   EXPECT_THROW(simulate(hand.plan, problem, peers(2)), Error);
 }
 
+/// What a queue executes, a timeline to be reached, is what the plan asks for,
+/// an iteration to be over.
+TEST(Simulate, TimelineWaitsNameTheIterationsOfThePlan) {
+  std::mt19937 generator(21);
+  int64_t compared = 0, divided = 0;
+  for (int round = 0; round < 100; ++round) {
+    Problem problem = randomSizes(generator);
+    Machine machine =
+        randomMachine(1 + static_cast<int>(generator() % 4), generator);
+    Plan plan =
+        makePlan(problem, machine, randomChoices(problem, machine, generator));
+    Timelines lines = timelines(plan);
+    for (const Event &event : plan.events)
+      for (const Wait &wait : event.waits) {
+        TimelineWait asked = timelineWait(plan, lines, wait);
+        const Event &awaited = plan.events[wait.event];
+        const Signals &signals = lines.signals[wait.event];
+        EXPECT_EQ(asked.queue, awaited.queue);
+        for (int64_t i = 0; i < event.trips; ++i) {
+          int64_t last =
+              wait.lag == Wait::whole
+                  ? awaited.trips - 1
+                  : i / wait.every * wait.times + wait.times - 1 - wait.lag;
+          EXPECT_EQ(last < 0, i < asked.from);
+          if (last < 0 || i < asked.from)
+            continue;
+          int64_t before = wait.previousStep ? lines.period[awaited.queue] : 0;
+          EXPECT_EQ(asked.base + i / asked.every * asked.perIteration,
+                    signals.start + last * signals.stride + 1 - before);
+          ++compared;
+          divided += wait.times > 1 || wait.every > 1;
+        }
+      }
+  }
+  EXPECT_GT(compared, 1000);
+  EXPECT_GT(divided, 0);
+}
+
 TEST(Simulate, LargePlansAreFast) {
   // 8 devices in a pipeline of one-microbatch phases, as baselines have them:
   // every device loads a weight, gets a value from its neighbour, runs.
