@@ -198,27 +198,32 @@ public:
   TouchIndex(ProgramOp program, Places &places) {
     for (Operation &op : program.getBlock())
       if (isWork(&op))
-        for (const BufferUse &use : getBufferUses(&op, places))
-          events[BufferOp(use.buffer).getId()].push_back(getEvent(&op));
+        for (const BufferUse &use : getBufferUses(&op, places)) {
+          int64_t buffer = BufferOp(use.buffer).getId();
+          touched[buffer].push_back(getEvent(&op));
+          if (use.written)
+            written[buffer].push_back(getEvent(&op));
+        }
   }
 
-  /// The first toucher from an event on, or the last one up to it; -1 without
-  /// one.
+  /// The first toucher from an event on, or the last writer up to it; -1
+  /// without one.
   int64_t find(int64_t buffer, int64_t event, bool later) const {
-    auto list = events.find(buffer);
-    if (list == events.end())
+    const auto &index = later ? touched : written;
+    auto list = index.find(buffer);
+    if (list == index.end())
       return -1;
-    const std::vector<int64_t> &touchers = list->second;
+    const std::vector<int64_t> &events = list->second;
     if (later) {
-      auto at = llvm::lower_bound(touchers, event);
-      return at == touchers.end() ? -1 : *at;
+      auto at = llvm::lower_bound(events, event);
+      return at == events.end() ? -1 : *at;
     }
-    auto at = llvm::upper_bound(touchers, event);
-    return at == touchers.begin() ? -1 : *std::prev(at);
+    auto at = llvm::upper_bound(events, event);
+    return at == events.begin() ? -1 : *std::prev(at);
   }
 
 private:
-  llvm::DenseMap<int64_t, std::vector<int64_t>> events;
+  llvm::DenseMap<int64_t, std::vector<int64_t>> touched, written;
 };
 
 class Elider {

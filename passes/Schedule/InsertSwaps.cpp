@@ -237,10 +237,10 @@ private:
     case Content::gradient:
       if (!isa<ZeroOp>(op))
         addIn(op, buffer);
-      if (!isa<UpdateOp, RunOp>(op)) {
+      if (!isa<UpdateOp>(op))
         addOut(op, buffer);
+      if (isa<PackOp, ZeroOp>(op))
         added[keyOf(buffer)] = buffer;
-      }
       return;
     case Content::value:
     case Content::value_gradient:

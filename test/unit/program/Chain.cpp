@@ -155,7 +155,7 @@ void addTasks(ModuleOp module, int64_t u) {
 }
 
 /// The tasks that do not depend on the microbatch.
-void addStepTasks(ModuleOp module, int groups) {
+void addStepTasks(ModuleOp module, int groups, bool clips) {
   TaskMaker task(module, batch);
   int64_t weight = width * 4;
   task.begin(prologueTaskName(), {{SlotKind::argument, 1, batch * width * 4},
@@ -177,9 +177,31 @@ void addStepTasks(ModuleOp module, int groups) {
     slots.push_back({SlotKind::scalar, 0, 4});
     operands.push_back({1 + parts, rw});
     operands.push_back({2 + parts, r});
+    std::string size = "." + std::to_string(parts);
+    if (clips) {
+      slots.push_back({SlotKind::scalar, 1, 4});
+      operands.push_back({3 + parts, r});
+    }
     task.begin(updateTaskName("momentum", parts), slots);
-    task.launch("momentum." + std::to_string(parts), operands, width);
+    task.launch((clips ? "clipped_momentum" : "momentum") + size, operands,
+                width);
+    slots.clear();
+    operands.clear();
+    for (int part = 0; part < parts; ++part) {
+      slots.push_back({SlotKind::gradient, part, weight});
+      operands.push_back({part, r});
+    }
+    slots.push_back({SlotKind::result, 0, 4});
+    operands.push_back({parts, w});
+    task.begin(contributionTaskName("squares", parts), slots);
+    task.launch("squares" + size, operands, 1);
   }
+  task.begin(epilogueTaskName(), {{SlotKind::argument, 0, 4},
+                                  {SlotKind::argument, 1, 4},
+                                  {SlotKind::argument, 2, 4},
+                                  {SlotKind::argument, 3, 4},
+                                  {SlotKind::result, 0, 4}});
+  task.launch("factor", {{0, r}, {1, r}, {2, r}, {3, r}, {4, w}}, 1);
 }
 
 } // namespace
@@ -188,7 +210,8 @@ void loadDialects(MLIRContext *context) {
   context->loadDialect<nn::NNDialect, HarmonyDialect, func::FuncDialect>();
 }
 
-Model makeChain(bool training, const std::vector<int64_t> &microbatches) {
+Model makeChain(bool training, const std::vector<int64_t> &microbatches,
+                bool clips) {
   Model model;
   planner::Problem &problem = model.problem;
   problem.name = training ? "training step" : "evaluation";
@@ -234,6 +257,16 @@ Model makeChain(bool training, const std::vector<int64_t> &microbatches) {
   if (training)
     problem.scalars.push_back({"seed", 4, planner::ScalarRole::Seed});
   model.losses.push_back({0, training ? 1 : -1, 1});
+
+  model.contributions.resize(3);
+  problem.epilogue = clips;
+  for (int t = 0; clips && t < 3; ++t) {
+    model.updates[t].scalars.push_back("factor");
+    model.contributions[t] = "squares";
+    problem.tensors[t].contribution = static_cast<int>(problem.scalars.size());
+    problem.scalars.push_back({"squares of " + problem.tensors[t].name, 4,
+                               planner::ScalarRole::Contribution, -1});
+  }
 
   auto addScale = [&](const std::string &name, int tensor, int input,
                       int output) {
@@ -282,13 +315,14 @@ Model makeChain(bool training, const std::vector<int64_t> &microbatches) {
 
 OwningOpRef<ModuleOp> makeChainModule(MLIRContext *context,
                                       const std::vector<int64_t> &microbatches,
-                                      int groups) {
+                                      int groups, bool clips) {
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(R"(
     func.func private @main(tensor<?x24xf32, #nn.batch<0, 1>> {nn.name = "x"},
                             tensor<?x24xf32, #nn.batch<0, 1>> {nn.name = "target"})
     func.func private @evaluate(tensor<?x24xf32, #nn.batch<0, 1>> {nn.name = "x"},
                                 tensor<?x24xf32, #nn.batch<0, 1>> {nn.name = "target"})
         -> (tensor<?x24xf32, #nn.batch<0, 1>> {nn.name = "y"})
+    func.func private @factor.function(tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<f32>
   )",
                                                              context);
   OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
@@ -311,7 +345,20 @@ OwningOpRef<ModuleOp> makeChainModule(MLIRContext *context,
   rate->setAttr("nn.scalar_kind", builder.getI64IntegerAttr(HM_SCALAR_LR));
   for (int64_t u : microbatches)
     addTasks(*module, u);
-  addStepTasks(*module, groups);
+  if (clips) {
+    addVariable("factor", RankedTensorType::get({}, builder.getF32Type()),
+                nn::Role::scalar);
+    auto refs = [&](ArrayRef<StringRef> names) {
+      SmallVector<Attribute> list;
+      for (StringRef name : names)
+        list.push_back(FlatSymbolRefAttr::get(context, name));
+      return builder.getArrayAttr(list);
+    };
+    nn::EpilogueOp::create(builder, builder.getUnknownLoc(), "factor.function",
+                           refs({"w0", "w1", "w2"}), refs({"rate"}),
+                           refs({"factor"}));
+  }
+  addStepTasks(*module, groups, clips);
   return module;
 }
 

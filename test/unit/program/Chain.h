@@ -16,13 +16,16 @@ namespace harmony::test {
 
 /// The model of Kernels.cpp: three weights of which the second is tied, a value
 /// with two consumers. `microbatches`: candidates, ascending.
-Model makeChain(bool training, const std::vector<int64_t> &microbatches);
+/// `clips`: all updates read a factor that depends on all gradients.
+Model makeChain(bool training, const std::vector<int64_t> &microbatches,
+                bool clips = false);
 
 /// Its variables, graphs and tasks for microbatch sizes and a number of
 /// data-parallel groups.
 mlir::OwningOpRef<mlir::ModuleOp>
 makeChainModule(mlir::MLIRContext *context,
-                const std::vector<int64_t> &microbatches, int groups = 1);
+                const std::vector<int64_t> &microbatches, int groups = 1,
+                bool clips = false);
 
 void loadDialects(mlir::MLIRContext *context);
 

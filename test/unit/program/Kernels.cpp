@@ -96,6 +96,39 @@ void momentum(void *const *b, int64_t begin, int64_t end) {
   }
 }
 
+/// As momentum, the gradient scaled by what comes last.
+template <int parts>
+void clippedMomentum(void *const *b, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    float sum = in(b, 1)[i];
+    for (int part = 1; part < parts; ++part)
+      sum += in(b, 1 + part)[i];
+    float &moment = out(b, 1 + parts)[i];
+    moment = 0.5f * moment + in(b, 3 + parts)[0] * sum;
+    out(b, 0)[i] -= in(b, 2 + parts)[0] * moment;
+  }
+}
+/// Parts of a gradient, sum of squares.
+template <int parts>
+void squares(void *const *b, int64_t begin, int64_t end) {
+  for (int64_t k = begin; k < end; ++k) {
+    float total = 0;
+    for (int64_t i = 0; i < width; ++i) {
+      float sum = in(b, 0)[i];
+      for (int part = 1; part < parts; ++part)
+        sum += in(b, part)[i];
+      total += sum * sum;
+    }
+    out(b, parts)[0] = total;
+  }
+}
+/// Sums of squares of the three gradients, rate, factor.
+void factor(void *const *b, int64_t begin, int64_t end) {
+  for (int64_t k = begin; k < end; ++k)
+    out(b, 4)[0] =
+        1.0f / (1.0f + in(b, 3)[0] + in(b, 0)[0] + in(b, 1)[0] + in(b, 2)[0]);
+}
+
 using Kernels = std::map<std::string, HmRangeFunction>;
 
 /// Those of u samples and parts, for 1 to n.
@@ -105,6 +138,8 @@ void addSizes(Kernels &kernels) {
   kernels["weight_gradient" + size] = weightGradient<n>;
   kernels["loss" + size] = loss<n>;
   kernels["momentum" + size] = momentum<n>;
+  kernels["clipped_momentum" + size] = clippedMomentum<n>;
+  kernels["squares" + size] = squares<n>;
   if constexpr (n > 1)
     addSizes<n - 1>(kernels);
 }
@@ -155,6 +190,7 @@ HmRangeFunction findKernel(const std::string &name) {
                    {"add_to", addTo},
                    {"scale_backward", scaleBackward},
                    {"loss_backward", lossBackward},
+                   {"factor", factor},
                    {"denominator", denominator}};
     addSizes<2 * batch>(all);
     return all;
@@ -189,8 +225,8 @@ Split splitBatch(int groups, int64_t microbatch) {
   return split;
 }
 
-StepResult trainStep(State &state, int64_t step, const Split &split,
-                     float rate) {
+StepResult trainStep(State &state, int64_t step, const Split &split, float rate,
+                     bool clips) {
   std::vector<float> x = batchInput(step), target = batchTarget(step);
   StepResult result;
   float seed = 0;
@@ -228,14 +264,32 @@ StepResult trainStep(State &state, int64_t step, const Split &split,
       }
       first += u;
     }
-  for (int p = 0; p < 3; ++p) {
-    std::vector<const void *> operands = {state.weights[p].data()};
+  float sums[3] = {}, scale = 1;
+  auto parts = [&](int p) {
+    std::vector<const void *> operands;
     for (const std::vector<float> &part : result.gradients[p])
       operands.push_back(part.data());
+    return operands;
+  };
+  auto sized = [&](const char *name, int p) {
+    return name + ("." + std::to_string(result.gradients[p].size()));
+  };
+  if (clips) {
+    for (int p = 0; p < 3; ++p) {
+      std::vector<const void *> operands = parts(p);
+      operands.push_back(&sums[p]);
+      call(sized("squares", p), operands, 1);
+    }
+    call("factor", {&sums[0], &sums[1], &sums[2], &rate, &scale}, 1);
+  }
+  for (int p = 0; p < 3; ++p) {
+    std::vector<const void *> operands = parts(p);
+    operands.insert(operands.begin(), state.weights[p].data());
     operands.push_back(state.momenta[p].data());
     operands.push_back(&rate);
-    call("momentum." + std::to_string(result.gradients[p].size()), operands,
-         width);
+    if (clips)
+      operands.push_back(&scale);
+    call(sized(clips ? "clipped_momentum" : "momentum", p), operands, width);
   }
   return result;
 }

@@ -43,8 +43,9 @@ struct StepResult {
   float denominator = 0;
   std::vector<std::vector<float>> gradients[3]; ///< by part
 };
-StepResult trainStep(State &state, int64_t step, const Split &split,
-                     float rate);
+/// `clips`: every update is scaled by a factor that depends on all gradients.
+StepResult trainStep(State &state, int64_t step, const Split &split, float rate,
+                     bool clips = false);
 std::vector<float> evaluateOutputs(const State &state, int64_t step,
                                    int64_t microbatch, float &loss);
 

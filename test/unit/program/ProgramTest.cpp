@@ -53,8 +53,8 @@ protected:
 
   int64_t least(int64_t u, const planner::SearchOptions &options) {
     return planner::minDeviceBytes(
-        makeChain(true, sizes(u, options, devices)).problem, machine(1 << 20),
-        options);
+        makeChain(true, sizes(u, options, devices), clips).problem,
+        machine(1 << 20), options);
   }
 
   std::optional<planner::Plan> plan(const Model &model, int64_t capacity,
@@ -72,7 +72,7 @@ protected:
                                   const planner::SearchOptions &options) {
     Compiled compiled;
     std::vector<int64_t> candidates = sizes(u, options, devices);
-    Model train = makeChain(true, candidates),
+    Model train = makeChain(true, candidates, clips),
           evaluate = makeChain(false, candidates);
     planner::SearchOptions evaluateOptions;
     evaluateOptions.residency = options.residency;
@@ -86,7 +86,8 @@ protected:
       return std::nullopt;
     compiled.step = *step;
     compiled.evaluate = *evaluation;
-    compiled.module = makeChainModule(&context, candidates, step->groups);
+    compiled.module =
+        makeChainModule(&context, candidates, step->groups, clips);
     ModuleOp module = *compiled.module;
     addDevices(module, machine(capacity));
     bool built = succeeded(schedulePlan(module, train, compiled.step,
@@ -120,7 +121,7 @@ protected:
     State state = initialState();
     Split split = splitBatch(compiled.step.groups, u);
     for (int64_t step = 0; step < steps; ++step) {
-      StepResult expected = trainStep(state, step, split, rate);
+      StepResult expected = trainStep(state, step, split, rate, clips);
       EXPECT_EQ(result.steps[step].losses, expected.losses) << "step " << step;
       EXPECT_EQ(result.steps[step].denominator, expected.denominator);
       for (int p = 0; step == 0 && p < 3; ++p)
@@ -143,6 +144,7 @@ protected:
 
   MLIRContext context;
   int devices = 1;
+  bool clips = false;
 };
 
 TEST_F(Programs, EveryPlanTrainsAlike) {
@@ -217,6 +219,43 @@ TEST_F(Programs, SeveralDevicesTrainAlike) {
           ASSERT_TRUE(compiled);
           checkRun(*compiled, u, RunMode::Adversarial, count);
           checkRun(*compiled, u, alternate(count++));
+          if (HasFailure())
+            return;
+        }
+      }
+}
+
+/// Contributions on the host and on devices, before all updates.
+TEST_F(Programs, UpdatesThatReadAllGradients) {
+  clips = true;
+  int count = 0;
+  for (int n : {1, 2, 3})
+    for (planner::Schedule schedule :
+         {planner::Schedule::HarmonyPp, planner::Schedule::HarmonyDp,
+          planner::Schedule::DpSwap})
+      for (auto place :
+           {planner::UpdatePlace::Host, planner::UpdatePlace::Device}) {
+        bool baseline = schedule == planner::Schedule::DpSwap;
+        if (baseline && place == planner::UpdatePlace::Host)
+          continue;
+        devices = n;
+        planner::SearchOptions options;
+        options.schedule = schedule;
+        options.microbatch = 2;
+        if (!baseline)
+          options.updatePlace = place;
+        int64_t smallest = least(2, options);
+        for (int draw = 0; draw < (baseline ? 1 : 3); ++draw) {
+          SCOPED_TRACE(std::to_string(n) + " devices, " +
+                       planner::name(schedule) + ", draw " +
+                       std::to_string(draw));
+          if (draw > 0)
+            options.randomSeed = 1000 + draw + 10 * count;
+          std::optional<Compiled> compiled =
+              compile(2, smallest + draw * smallest / 2, options);
+          ASSERT_TRUE(compiled);
+          checkRun(*compiled, 2, RunMode::Adversarial, count);
+          checkRun(*compiled, 2, alternate(count++));
           if (HasFailure())
             return;
         }
