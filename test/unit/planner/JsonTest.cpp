@@ -287,6 +287,23 @@ TEST(Describe, TellsPacksTrafficAndPeaks) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
+TEST(Describe, TellsDevicesAndGroups) {
+  Problem problem = transformer(4, 8, 64, 32, 96);
+  Link peer;
+  peer.bytesPerSecond = 1e9;
+  Machine two = Machine::uniform("two", 2, unlimited, 1e9, 0, peer);
+  SearchOptions options;
+  options.schedule = Schedule::HarmonyDp;
+  options.microbatch = 2;
+  Planned planned = std::get<Planned>(solve(problem, two, options));
+  std::string text = describe(planned, problem, two);
+  for (const char *part : {"on two, 2 devices, harmony-dp",
+                           "batch 8 in 2 groups as 4 microbatches",
+                           "on devices 0 and 1", "stays on the devices:",
+                           "between devices", "device 1: peak", "computes"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
 TEST(Transfers, AreListedInIssueOrder) {
   Problem problem = chain(2, 4);
   Plan plan = makePlan(problem, leastChoices(problem, 2));
