@@ -5,7 +5,7 @@
 // copied with it is defined.
 // CHECK-LABEL: harmony.task @contribution.square.uses2 slots
 // CHECK-SAME:    [#harmony.slot<gradient 0, 1228800>, #harmony.slot<gradient 1, 1228800>, #harmony.slot<result 0, [[BYTES:[0-9]+]]>] {
-// CHECK-NEXT:    harmony.fill #harmony.ref<2 + 0, [[BYTES]], w>
+// CHECK-NEXT:    harmony.fill <2 + 0, [[BYTES]], w> value 0
 // CHECK-NEXT:    harmony.launch @{{.*}} [#harmony.ref<0 + 0, 1228800, r>, #harmony.ref<1 + 0, 1228800, r>, #harmony.ref<2 + 64, {{[0-9]+}}, w>] {{.*}} family update
 // CHECK-NEXT:    harmony.launch @{{.*}} [#harmony.ref<2 + 64, {{[0-9]+}}, r>, #harmony.ref<2 + 0, 4, w>] extent 1 {{.*}} family update
 // CHECK-NEXT:  }
