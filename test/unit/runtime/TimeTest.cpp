@@ -10,6 +10,7 @@
 #include "test/unit/runtime/RingModel.h"
 #include "test/unit/runtime/TemporaryFolder.h"
 
+#include <algorithm>
 #include <chrono>
 #include <gtest/gtest.h>
 #include <map>
@@ -262,7 +263,7 @@ TEST(EnforcedLinks, CopiesTakeTheTimeOfTheirShare) {
   };
   double alone = seconds(copyPeer);
   EXPECT_GE(alone, 0.03);
-  EXPECT_LT(alone, 0.3);
+  EXPECT_LT(alone, 1);
   double together = seconds([&] {
     std::thread other([&] {
       in->copy({HM_SPACE_DEVICE, 1, 500000, bytes},
@@ -272,13 +273,16 @@ TEST(EnforcedLinks, CopiesTakeTheTimeOfTheirShare) {
     other.join();
   });
   EXPECT_GE(together, 0.045); // 0.05 where both begin at once
-  EXPECT_LT(together, 0.5);
-  // No link: as fast as memory.
-  EXPECT_LT(seconds([&] {
-              in->copy({HM_SPACE_HOST, 0, 0, bytes},
-                       {HM_SPACE_DEVICE, 1, 0, bytes}, HM_TRAFFIC_SWAP_OUT);
-            }),
-            0.03);
+  EXPECT_LT(together, 2);
+  // No link: as fast as memory, at least once on a busy machine.
+  double best = 1;
+  for (int i = 0; i < 20; ++i)
+    best = std::min(best, seconds([&] {
+                      in->copy({HM_SPACE_HOST, 0, 0, bytes},
+                               {HM_SPACE_DEVICE, 1, 0, bytes},
+                               HM_TRAFFIC_SWAP_OUT);
+                    }));
+  EXPECT_LT(best, 0.02);
 }
 
 TEST(EnforcedLinks, BitsStayTheSame) {

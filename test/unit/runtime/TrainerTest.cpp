@@ -336,12 +336,26 @@ TEST_F(TrainerTest, EvaluatesAlone) {
 TEST_F(TrainerTest, AllocatesNothingAfterTheFirstStep) {
   if (!haveAllocationHooks())
     GTEST_SKIP() << "this build has no allocation hooks";
-  EXPECT_EQ(run({"--data", data(), "--steps", "200", "--log",
-                 folder / "log.jsonl", "--count-allocations"}),
-            0)
-      << message;
-  EXPECT_NE(text.find("allocations after the first step: 0"), std::string::npos)
-      << text;
+  builder.link(HM_HOST_ENDPOINT, 0, 1e9, 0);
+  builder.link(0, HM_HOST_ENDPOINT, 1e9, 0);
+  for (std::vector<std::string> mode : {std::vector<std::string>{},
+                                        {"--adversarial", "4"},
+                                        {"--virtual-time"},
+                                        {"--enforce-links"},
+                                        {"--trace", folder / "trace.json"}}) {
+    std::vector<std::string> flags = {"--data",
+                                      data(),
+                                      "--steps",
+                                      "200",
+                                      "--log",
+                                      folder / "log.jsonl",
+                                      "--count-allocations"};
+    flags.insert(flags.end(), mode.begin(), mode.end());
+    EXPECT_EQ(run(flags), 0) << message;
+    EXPECT_NE(text.find("allocations after the first step: 0"),
+              std::string::npos)
+        << text;
+  }
   functions[LinearForward] = [](void *const *b, int64_t begin, int64_t end) {
     void *volatile block =
         malloc(100); // volatile: else both calls are optimised away
