@@ -120,7 +120,7 @@ private:
     for (PhaseInfo &info : phases)
       if (info.next < 0)
         info.next = phaseCount();
-    foreignUpdates.resize(devicePhases.size());
+    foreignWork.resize(devicePhases.size());
   }
 
   void placeOnDevice(int p) {

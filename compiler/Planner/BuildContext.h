@@ -88,8 +88,9 @@ public:
   std::vector<Event> events; ///< in order of creation; see queueOf
   std::vector<int> prefix;   ///< events before all phases
   int epilogue = -1;         ///< event
-  /// By device: sections of other devices' phases in which it updates.
-  std::vector<std::vector<int>> foreignUpdates;
+  /// By device: sections of other devices' phases in which it updates, or
+  /// parts of gradients leave it.
+  std::vector<std::vector<int>> foreignWork;
 
   //===--- phases ---===//
 

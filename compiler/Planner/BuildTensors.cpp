@@ -33,7 +33,7 @@ void TensorBuilder::plan() {
                         !decision.exchanged &&
                         !(decision.updated && decision.onHost);
   }
-  for (std::vector<int> &sections : b.foreignUpdates)
+  for (std::vector<int> &sections : b.foreignWork)
     std::sort(sections.begin(), sections.end());
 }
 
@@ -93,7 +93,7 @@ void TensorBuilder::decideUpdate(int t) {
   decision.owner = chosen ? choices.owner[t] : b.phase(decision.lastAdd).device;
   if (static_cast<size_t>(decision.owner) >= b.devicePhases.size()) {
     b.devicePhases.resize(decision.owner + 1);
-    b.foreignUpdates.resize(decision.owner + 1);
+    b.foreignWork.resize(decision.owner + 1);
   }
   if (!b.deferred && choices.overlap && choices.stay && collects(t))
     decision.updatePhase = b.nextOn(decision.owner, decision.collectPhase);
@@ -101,6 +101,26 @@ void TensorBuilder::decideUpdate(int t) {
     follow(decision.updatePhase, decision.owner);
   if (problem.tensors[t].contribution >= 0)
     follow(decision.lastAdd, decision.owner);
+  followParts(t);
+}
+
+/// A part leaves its device when there is room where it goes, and makes room
+/// where it was.
+void TensorBuilder::followParts(int t) {
+  const Decision &decision = decisions[t];
+  std::map<std::pair<int, int>, int> latest; // phase by use and group
+  const std::vector<GradientUse> &uses = problem.tensors[t].gradientUses;
+  for (int use = 0; use < static_cast<int>(uses.size()); ++use)
+    for (int p : b.backwardPhases[uses[use].layer]) {
+      auto [before, isFirst] = latest.insert({{use, b.phase(p).group}, p});
+      if (!isFirst && b.phase(before->second).device != b.phase(p).device)
+        b.couple(before->second, p);
+      before->second = p;
+      if (decision.collectPhase < b.phaseCount())
+        follow(decision.collectPhase, b.phase(p).device);
+      if (problem.tensors[t].contribution >= 0)
+        follow(decision.lastAdd, b.phase(p).device);
+    }
 }
 
 /// Whether parts come from other devices: with overlap while the owner goes on
@@ -118,7 +138,7 @@ void TensorBuilder::follow(int p, int device) {
   if (b.phase(p).device == device)
     return;
   b.couple(p, b.nextOn(device, p));
-  b.foreignUpdates[device].push_back(p);
+  b.foreignWork[device].push_back(p);
 }
 
 //===--- events ---===//

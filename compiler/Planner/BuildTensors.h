@@ -40,8 +40,8 @@ private:
     bool exchanged = false;
     bool resident = false;
     bool updated = false, onHost = false;
-    int owner = -1;       ///< the device that updates; -1: none, or the host
-    int lastAdd = -1;     ///< the last phase that adds to a gradient
+    int owner = -1;   ///< the device that updates; -1: none, or the host
+    int lastAdd = -1; ///< the last phase that adds to a gradient
     /// The section in which all parts are complete; an update on a device
     /// gets those of other devices there.
     int collectPhase = -1;
@@ -79,6 +79,7 @@ private:
   std::vector<Access> runAccesses(int t) const;
   void decideExchange(Decision &decision);
   void decideUpdate(int t);
+  void followParts(int t);
   bool collects(int t) const;
   void follow(int p, int device);
 

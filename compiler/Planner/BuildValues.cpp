@@ -82,8 +82,7 @@ int ValueBuilder::makeSegmentBuffer(const Flow &flow, const Segment &segment) {
 /// rings connect with its sender.
 void ValueBuilder::coverCopied(int buffer, int from) {
   int device = b.draft.plan.buffers[buffer].device;
-  for (const auto *list :
-       {&b.devicePhases[device], &b.foreignUpdates[device]}) {
+  for (const auto *list : {&b.devicePhases[device], &b.foreignWork[device]}) {
     auto it = std::lower_bound(list->begin(), list->end(), b.phases[from].root);
     if (it != list->end() && *it < from)
       b.cover(buffer, b.phases[*it].runs[0], 0, 0);

@@ -112,6 +112,44 @@ TEST(BuildDevices, CopiesGoIntoRingsWhereTheReceiverIsFree) {
   EXPECT_EQ(destination(plan, next, Content::ValueGradient).slots, 2);
 }
 
+TEST(BuildDevices, NoRingHoldsUpWhatAnUpdateWaitsFor) {
+  // Two packs back and forth between devices 0 and 1; the last but one backward
+  // pack (device 0) hands its gradient to the next (device 1).
+  Problem problem = chain(5, 8);
+  auto slots = [](const Problem &problem) {
+    Choices choices = pipeline(problem, 1, 2, 1, 1);
+    choices.phases.clear();
+    auto add = [&](int device, PhaseKind kind, int first, int last) {
+      choices.phases.push_back({device, 0, kind, first, last, 1, 0, 8, false});
+    };
+    add(0, PhaseKind::Forward, 0, 1);
+    add(1, PhaseKind::Forward, 2, 2);
+    add(0, PhaseKind::Forward, 3, 3);
+    add(1, PhaseKind::Turn, 4, 4);
+    add(0, PhaseKind::Backward, 2, 3);
+    add(1, PhaseKind::Backward, 1, 1);
+    add(0, PhaseKind::Backward, 0, 0);
+    choices.updateOnHost.assign(problem.tensors.size(), 0);
+    choices.holdGradient.assign(problem.tensors.size(), 1);
+    Plan plan = makePlan(problem, linked(2), choices);
+    EXPECT_EQ(problemsOf(plan, problem, linked(2)), "");
+    return destination(plan, eventOf(plan, EventKind::CopyValueGradient, 2),
+                       Content::ValueGradient)
+        .slots;
+  };
+  EXPECT_EQ(slots(problem), 2);
+  // A weight of layers 3 and 4 is updated on device 0. The part of layer 4
+  // leaves device 1 when the pack of layer 3 is over; the next pack on device 1
+  // may need its room.
+  int tied = static_cast<int>(problem.tensors.size());
+  problem.tensors.push_back(
+      {"tied", 4096, true, 4096, 0, UpdatePlace::Any, -1, {}});
+  for (int layer : {3, 4})
+    problem.layers[layer].tensors.push_back({tied, true, true, false});
+  problem.link();
+  EXPECT_EQ(slots(problem), 8);
+}
+
 TEST(BuildDevices, WithoutPeersAllGoesThroughTheHost) {
   Problem problem = chain(4, 8);
   Choices choices = pipeline(problem, 1, 2, 1, 2);

@@ -335,12 +335,13 @@ Choices randomChoices(const Problem &problem, std::mt19937 &generator) {
   return choices;
 }
 
-Problem randomSizes(std::mt19937 &generator) {
+Problem randomSizes(std::mt19937 &generator, int64_t batch) {
   auto below = [&](int n) {
     return static_cast<int>(generator() % static_cast<unsigned>(n));
   };
   Problem problem = random(generator);
   if (problem.splittable) {
+    problem.batch = batch == 0 ? problem.batch : batch;
     for (Function &function : problem.functions) {
       const Cost one = function.costs.front();
       function.costs.clear();

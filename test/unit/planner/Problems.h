@@ -42,8 +42,9 @@ Choices leastChoices(const Problem &problem, int64_t microbatch,
 Choices randomChoices(const Problem &problem, std::mt19937 &generator);
 
 /// The random problem with costs for every microbatch size, and at random with
-/// values that can be sliced and with an epilogue.
-Problem randomSizes(std::mt19937 &generator);
+/// values that can be sliced and with an epilogue; with a batch of its own if
+/// that is not 0.
+Problem randomSizes(std::mt19937 &generator, int64_t batch = 0);
 /// `devices` devices, of which some have links to each other.
 Machine randomMachine(int devices, std::mt19937 &generator);
 /// Choices at random for several devices: groups, packs of either direction,
