@@ -135,7 +135,8 @@ struct Group {
   Shape domain;
   int64_t row = 0; ///< trailing axes of a row; 0 while nothing asks for one
   llvm::SetVector<Operation *> ops;
-  DenseSet<Value> complete; ///< results of column reductions
+  DenseSet<Value> complete;     ///< results of column reductions
+  llvm::SetVector<Value> reads; ///< from outside
 };
 
 class GroupFormer {
@@ -192,12 +193,33 @@ private:
       items.push_back({op, nullptr});
       return;
     }
-    groups.push_back(std::make_unique<Group>(Group{domainOf(op), 0, {}, {}}));
+    groups.push_back(
+        std::make_unique<Group>(Group{domainOf(op), 0, {}, {}, {}}));
     join(*groups.back(), op);
     items.push_back({nullptr, groups.back().get()});
   }
 
+  /// What a group would read from outside for `op`, leaves being repeated.
+  void collectReads(const Group &group, Operation *op,
+                    llvm::SetVector<Value> &reads) const {
+    for (Value operand : op->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      if (producer && group.ops.contains(producer))
+        continue;
+      if (producer && isLeaf(producer))
+        collectReads(group, producer, reads);
+      else
+        reads.insert(operand);
+    }
+  }
+
   bool canJoin(Group &group, Operation *op) const {
+    // A launch has a limited number of operands (runtime/engine/Blob.cpp).
+    constexpr size_t kReads = 40;
+    llvm::SetVector<Value> reads(group.reads);
+    collectReads(group, op, reads);
+    if (reads.size() > kReads && reads.size() > group.reads.size())
+      return false;
     for (Value operand : op->getOperands())
       if (readsComplete(group, operand))
         return false;
@@ -230,7 +252,8 @@ private:
     return false;
   }
 
-  static void join(Group &group, Operation *op) {
+  void join(Group &group, Operation *op) const {
+    collectReads(group, op, group.reads);
     group.ops.insert(op);
     int64_t row = rowAxes(op);
     bool column = isColumnReduction(op);
@@ -281,7 +304,7 @@ private:
     if (mapping.contains(value))
       return;
     Operation *op = value.getDefiningOp();
-    Group group{Shape(value.getType()), 0, {}, {}};
+    Group group{Shape(value.getType()), 0, {}, {}, {}};
     group.ops.insert(op);
     outputs.insert(value);
     emitGroup(group, builder, mapping);
