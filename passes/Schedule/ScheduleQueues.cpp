@@ -407,7 +407,8 @@ private:
     known = std::max(known, value);
   }
 
-  /// Waits before the first iteration, and those of every iteration.
+  /// Waits for whole events, for which the first iteration waits, and those of
+  /// every iteration.
   void collectWaits(const Step &step, int queue, bool looped, WaitMap &before,
                     WaitMap &inside) {
     if (resident)
@@ -484,8 +485,11 @@ private:
   void emitGroup(Group &group, int queue) {
     SmallVector<WaitMap> inside(group.steps.size());
     WaitMap before;
-    for (auto [step, waits] : llvm::zip_equal(group.steps, inside))
-      collectWaits(step, queue, group.looped(), before, waits);
+    // What another event of the loop waits for must not hold up the first:
+    // a recomputation starts before the gradients arrive.
+    for (auto [index, step] : llvm::enumerate(group.steps))
+      collectWaits(step, queue, group.looped(),
+                   index == 0 ? before : inside[index], inside[index]);
     emitWaits(before);
     OpBuilder::InsertionGuard guard(builder);
     if (group.looped()) {
