@@ -60,7 +60,7 @@ def main():
                 require_equal(reference, result)
                 model.check_evidence(summary)
                 if "--chunk" in run_flags:
-                    counts = [line.split(":")[1].split() for line in output.splitlines() if "workers of device" in line]
+                    counts = [line.split(":")[1].split() for line in output.splitlines() if "workers of pool" in line]
                     if not counts or any(int(n) == 0 for line in counts for n in line):
                         raise RuntimeError(f"not every worker ran: {counts or 'no counts printed'}")
                 print(f"ok   {label}")

@@ -2,7 +2,7 @@
 """Random plans of one model: equal numerics_key, equal bits.
 
     check_plans.py --harmonyc build/bin/harmonyc [--seeds 0:8] [--long] [--devices 1,2,3,4,8]
-                   [--microbatches 1,2,4] MODEL_DIR ...
+                   [--microbatches 1,3,8] MODEL_DIR ...
 
 For each seed a plan is drawn (`--random-plan`): packs, devices, what stays and where, recomputation, rings, place and
 order of updates, memory. Its microbatch size is one of a few, and each size has a plain plan: one device, no limit.
@@ -45,7 +45,9 @@ def traits(plan, microbatch, batch):
 def check(args, model):
     """Number of plans and complaints."""
     counts, bad, plans = collections.Counter(), [], 0
-    sizes = [u for u in args.microbatches or range(1, model.batch + 1) if u <= model.batch]
+    # With a smaller last microbatch and without, down to one sample and up to one microbatch.
+    batch = model.batch
+    sizes = args.microbatches or sorted({1, 2, min(3, batch), batch // 2, batch - 1, batch})
     references = {}
     for microbatch in sizes:
         exe, plan = model.compile("--microbatch", str(microbatch))
