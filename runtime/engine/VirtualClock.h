@@ -25,7 +25,8 @@ LinkTable linkTable(const Blob &blob);
 /// their bytes at the share of it that they get (see HmLink); all else takes no
 /// time. Waits, timelines and loops are those of the engine, so that an
 /// execution begins when the one before is over. The planner's simulator
-/// (compiler/Planner/Simulate.cpp) has the same rules.
+/// (compiler/Planner/Simulate.cpp) has the same rules, but lets executions
+/// overlap.
 class VirtualClock {
 public:
   /// The blob outlives it.
