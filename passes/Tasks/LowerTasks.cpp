@@ -33,9 +33,9 @@ struct LowerTasks : harmony::impl::LowerTasksPassBase<LowerTasks> {
       module.emitError("batch is ") << samples << ", expected at least 1";
       return signalPassFailure();
     }
-    if (part < 0 || (part && samples % part != 0)) {
-      module.emitError("microbatch ")
-          << part << " does not divide the batch of " << samples;
+    if (part < 0 || part > samples) {
+      module.emitError("microbatch is ")
+          << part << ", expected at most the batch of " << samples;
       return signalPassFailure();
     }
     auto kernels = ModuleOp::create(module.getLoc(), "kernels");
