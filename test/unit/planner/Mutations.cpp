@@ -349,7 +349,7 @@ const std::vector<Mutation> &mutations() {
              plan, g, [](const Wait &wait) { return wait.every > 1; },
              [](Event &event, size_t w) { ++event.waits[w].every; });
        }},
-      {"swap two parts of a gradient", false,
+      {"take another part of a gradient", false,
        [](Plan &plan, const Problem &, Generator &g) {
          auto ofPart = [&](int i) {
            return plan.events[i].kind != EventKind::ZeroScalar &&
@@ -366,7 +366,7 @@ const std::vector<Mutation> &mutations() {
          });
          if (b < 0)
            return false;
-         std::swap(plan.events[a].use, plan.events[b].use);
+         plan.events[a].use = plan.events[b].use;
          return true;
        }},
       {"swap the loss of two groups", false,
