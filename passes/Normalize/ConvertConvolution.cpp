@@ -7,6 +7,8 @@
 
 #include "passes/Normalize/Binder.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace harmony;
 using namespace harmony::normalize;
@@ -26,6 +28,10 @@ struct Geometry {
   }
 };
 
+/// The most that an attribute may ask for along an axis: extents made of it fit
+/// into 64 bits.
+constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+
 /// One entry per spatial axis, all `otherwise` where absent.
 std::optional<SmallVector<int64_t>> readList(Binder &b, StringRef name,
                                              int64_t size, int64_t otherwise,
@@ -39,9 +45,9 @@ std::optional<SmallVector<int64_t>> readList(Binder &b, StringRef name,
     return std::nullopt;
   }
   for (int64_t value : list)
-    if (value < least) {
-      b.refuse(name + " has an entry " + Twine(value) + ", expected at least " +
-               Twine(least));
+    if (value < least || value > kMost) {
+      b.refuse(name + " has an entry " + Twine(value) + ", expected " +
+               Twine(least) + " to " + Twine(kMost));
       return std::nullopt;
     }
   return list;
@@ -86,9 +92,11 @@ std::optional<Geometry> readGeometry(Binder &b, ArrayRef<Extent> shape,
     g.window.kernel.assign(kernelShape->begin(), kernelShape->end());
   g.window.strides.assign(strides->begin(), strides->end());
   g.window.dilations.assign(dilations->begin(), dilations->end());
-  if (g.window.rank() != rank ||
-      llvm::any_of(g.window.kernel, [](int64_t k) { return k < 1; })) {
-    b.refuse("kernel_shape must have " + Twine(rank) + " positive entries");
+  if (g.window.rank() != rank || llvm::any_of(g.window.kernel, [](int64_t k) {
+        return k < 1 || k > kMost;
+      })) {
+    b.refuse("kernel_shape must have " + Twine(rank) + " entries of 1 to " +
+             Twine(kMost));
     return std::nullopt;
   }
   if (autoPad != "NOTSET" && autoPad != "VALID" && autoPad != "SAME_UPPER" &&
@@ -128,6 +136,48 @@ std::optional<Geometry> readGeometry(Binder &b, ArrayRef<Extent> shape,
     g.out.push_back(out);
   }
   return g;
+}
+
+/// [N, n.., G * C] -> [G, N, n.., C].
+Tensor splitGroups(TensorBuilder &t, const Tensor &image, int64_t groups) {
+  if (!image)
+    return image;
+  int64_t rank = image.rank();
+  Shape split(image.shape().drop_back(1));
+  split.append(
+      {Extent{groups, 0}, Extent{image.shape().back().size / groups, 0}});
+  SmallVector<int64_t> permutation{rank - 1};
+  for (int64_t axis = 0; axis < rank - 1; ++axis)
+    permutation.push_back(axis);
+  permutation.push_back(rank);
+  return t.transpose(t.reshape(image, split), permutation);
+}
+
+/// [G, N, n.., C] -> [N, n.., G * C].
+Tensor joinGroups(TensorBuilder &t, const Tensor &image) {
+  if (!image)
+    return image;
+  int64_t rank = image.rank();
+  SmallVector<int64_t> permutation;
+  for (int64_t axis = 1; axis < rank - 1; ++axis)
+    permutation.push_back(axis);
+  permutation.append({0, rank - 1});
+  Tensor split = t.transpose(image, permutation);
+  if (!split)
+    return split;
+  Shape joined(split.shape().drop_back(2));
+  joined.push_back(
+      Extent{image.shape().front().size * image.shape().back().size, 0});
+  return t.reshape(split, joined);
+}
+
+/// Axis 0, of G * O, becomes two.
+Tensor splitOutputs(TensorBuilder &t, const Tensor &weights, int64_t groups) {
+  if (!weights)
+    return weights;
+  Shape split{Extent{groups, 0}, Extent{weights.shape()[0].size / groups, 0}};
+  llvm::append_range(split, weights.shape().drop_front(1));
+  return t.reshape(weights, split);
 }
 
 void convertConv(Binder &b) {
@@ -176,17 +226,9 @@ void convertConv(Binder &b) {
     weights = t.reshape(weights, weights.shape().take_front(2));
   }
   int64_t offsets = isPoint ? 0 : rank, outer = groups > 1;
-  if (outer && image && weights) {
-    Shape split(image.shape().drop_back(1)),
-        splitWeights{Extent{groups, 0}, Extent{outputs / groups, 0}};
-    split.append({Extent{groups, 0}, Extent{perGroup, 0}});
-    llvm::append_range(splitWeights, weights.shape().drop_front(1));
-    SmallVector<int64_t> groupsFirst{rank + 1};
-    for (int64_t axis = 0; axis <= rank; ++axis)
-      groupsFirst.push_back(axis);
-    groupsFirst.push_back(rank + 2);
-    image = t.transpose(t.reshape(image, split), groupsFirst);
-    weights = t.reshape(weights, splitWeights);
+  if (outer) {
+    image = splitGroups(t, image, groups);
+    weights = splitOutputs(t, weights, groups);
     window.axis = 2;
   }
   rows = isPoint ? image : t.window(image, window, g->out);
@@ -211,16 +253,120 @@ void convertConv(Binder &b) {
   axes.lhsContract.push_back(outer + 1 + rank + offsets);
   axes.rhsContract.push_back(outer + 1 + offsets);
   Tensor result = t.dot(rows, t.transpose(weights, permutation), axes);
-  if (outer && result) {
-    SmallVector<int64_t> groupsLast;
-    for (int64_t axis = 0; axis <= rank; ++axis)
-      groupsLast.push_back(1 + axis);
-    groupsLast.append({0, rank + 2});
-    result = t.transpose(result, groupsLast);
-    Shape merged(result ? result.shape().drop_back(2) : ArrayRef<Extent>());
-    merged.push_back(Extent{outputs, 0});
-    result = t.reshape(result, merged);
+  if (outer)
+    result = joinGroups(t, result);
+  if (bias)
+    result = t.add(result, bias);
+  b.output(0, t.fromChannelsLast(result));
+}
+
+/// The windows that a transposed convolution adds up: the image of `window` is
+/// the output, and there is a window for each position of the input.
+std::optional<Geometry> readTransposed(Binder &b, ArrayRef<Extent> shape,
+                                       ArrayRef<int64_t> kernel) {
+  int64_t rank = static_cast<int64_t>(kernel.size());
+  auto kernelShape = b.integerList("kernel_shape");
+  if (kernelShape && ArrayRef(*kernelShape) != kernel) {
+    b.refuse("kernel_shape is not that of the weights");
+    return std::nullopt;
   }
+  std::string autoPad = b.string("auto_pad", "NOTSET");
+  auto strides = readList(b, "strides", rank, 1, 1);
+  auto dilations = readList(b, "dilations", rank, 1, 1);
+  auto pads = readList(b, "pads", 2 * rank, 0, 0);
+  auto added = readList(b, "output_padding", rank, 0, 0);
+  auto output = readList(b, "output_shape", rank, 0, 0);
+  if (!strides || !dilations || !pads || !added || !output)
+    return std::nullopt;
+  Geometry g;
+  g.window.axis = 1;
+  g.window.kernel.assign(kernel.begin(), kernel.end());
+  g.window.strides.assign(strides->begin(), strides->end());
+  g.window.dilations.assign(dilations->begin(), dilations->end());
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    const Extent &extent = shape[2 + axis];
+    if (extent.isBatch()) {
+      b.refuse("input " + toString(shape) +
+               " has the batch along an axis of the image: this combines "
+               "samples");
+      return std::nullopt;
+    }
+    int64_t stride = g.window.strides[axis], wanted = (*output)[axis];
+    int64_t full =
+        (extent.size - 1) * stride + g.getSpan(axis) + (*added)[axis];
+    int64_t low = (*pads)[axis], high = (*pads)[rank + axis];
+    bool isSame = StringRef(autoPad).starts_with("SAME");
+    if (wanted || isSame) {
+      int64_t total = full - (wanted ? wanted : extent.size * stride);
+      // An output that is larger than what the windows cover ends in zeros.
+      int64_t shared = std::max<int64_t>(total, 0);
+      low = autoPad == "SAME_UPPER" ? shared / 2 : shared - shared / 2;
+      high = total - low;
+    } else if (autoPad == "VALID") {
+      low = high = 0;
+    }
+    int64_t n = full - low - high;
+    if (n < 1) {
+      b.refuse("axis " + Twine(axis + 2) + " of " + toString(shape) +
+               " gives " + Twine(full) + " elements, of which a padding of " +
+               Twine(low) + " and " + Twine(high) + " leaves none");
+      return std::nullopt;
+    }
+    g.window.low.push_back(low);
+    g.high.push_back(high);
+    g.image.push_back(n);
+    g.out.push_back(extent.size);
+  }
+  return g;
+}
+
+/// The gradient of a convolution by its image: each position of the input makes
+/// a window, and windows are added up.
+void convertConvTranspose(Binder &b) {
+  TensorBuilder &t = b.build();
+  Tensor x = b.input(0), weights = b.input(1), bias = b.optionalInput(2);
+  int64_t groups = b.integer("group", 1);
+  if (!x || !weights)
+    return;
+  int64_t rank = x.rank() - 2;
+  if (rank < 1 || weights.rank() != x.rank() || weights.batchAxis() >= 0 ||
+      x.shape()[1].isBatch() || groups < 1 ||
+      x.shape()[1] != weights.shape()[0] || x.shape()[1].size % groups != 0) {
+    b.refuse("expected an input [N, C, n..] and weights [C, O, k..] with C a "
+             "multiple of group " +
+             Twine(groups) + ", not " + toString(x.shape()) + " and " +
+             toString(weights.shape()));
+    return;
+  }
+  SmallVector<int64_t> kernel;
+  for (const Extent &extent : weights.shape().drop_front(2))
+    kernel.push_back(extent.size);
+  std::optional<Geometry> g = readTransposed(b, x.shape(), kernel);
+  if (!g)
+    return;
+  Tensor image = t.toChannelsLast(x);
+  int64_t outer = groups > 1;
+  DotAxes axes;
+  if (outer) {
+    image = splitGroups(t, image, groups);
+    weights = splitOutputs(t, weights, groups);
+    g->window.axis = 2;
+    axes.lhsBatch = {0};
+    axes.rhsBatch = {0};
+  }
+  axes.lhsContract = {outer + 1 + rank};
+  axes.rhsContract = {outer};
+  // [G, N, n.., O, k..] -> [G, N, n.., k.., O]
+  Tensor windows = t.dot(image, weights, axes);
+  SmallVector<int64_t> order;
+  for (int64_t axis = 0; axis < outer + 1 + rank; ++axis)
+    order.push_back(axis);
+  for (int64_t axis = 0; axis < rank; ++axis)
+    order.push_back(outer + 2 + rank + axis);
+  order.push_back(outer + 1 + rank);
+  Tensor result = t.fold(t.transpose(windows, order), g->window, g->image);
+  if (outer)
+    result = joinGroups(t, result);
   if (bias)
     result = t.add(result, bias);
   b.output(0, t.fromChannelsLast(result));
@@ -344,6 +490,7 @@ void convertGlobalMaxPool(Binder &b) {
 
 void harmony::normalize::addConvolutionConverters(ConverterTable &table) {
   table.onOp("Conv", {1, 11, 22}, convertConv);
+  table.onOp("ConvTranspose", {1, 11, 22}, convertConvTranspose);
   table.onOp("MaxPool", {1, 8, 10, 11, 12, 22}, convertMaxPool);
   table.onOp("AveragePool", {1, 7, 10, 11, 19, 22}, convertAveragePool);
   table.onOp("GlobalAveragePool", {1, 22}, convertGlobalAveragePool);

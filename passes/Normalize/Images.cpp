@@ -110,6 +110,22 @@ Tensor TensorBuilder::window(const Tensor &image, const nn::Window &window,
                                       window.low));
 }
 
+Tensor TensorBuilder::fold(const Tensor &windows, const nn::Window &window,
+                           ArrayRef<int64_t> image) {
+  Value value = materialize(windows);
+  if (!value)
+    return Tensor();
+  Shape shape(windows.shape().take_front(window.axis));
+  for (int64_t extent : image)
+    shape.push_back(Extent{extent, 0});
+  llvm::append_range(
+      shape, windows.shape().drop_front(window.axis + 2 * window.rank()));
+  return withValue(windows.type(), shape,
+                   emit<nn::FoldOp>(getType(shape, windows.type()), value,
+                                    window.axis, window.kernel, window.strides,
+                                    window.dilations, window.low));
+}
+
 Tensor TensorBuilder::maxPool(const Tensor &image, const nn::Window &window,
                               ArrayRef<int64_t> out) {
   Value value = materialize(image);

@@ -177,6 +177,9 @@ public:
   /// their number along each axis.
   Tensor window(const Tensor &image, const nn::Window &window,
                 llvm::ArrayRef<int64_t> out);
+  /// The adjoint of `window`: adds windows up to an image of extents `image`.
+  Tensor fold(const Tensor &windows, const nn::Window &window,
+              llvm::ArrayRef<int64_t> image);
   Tensor maxPool(const Tensor &image, const nn::Window &window,
                  llvm::ArrayRef<int64_t> out);
   Tensor sumPool(const Tensor &image, const nn::Window &window,

@@ -56,6 +56,20 @@ def conv(x, w, b=0, group=1, strides=None, dilations=None, pads=None):
     return result + np.reshape(b, (-1,) + (1,) * rank)
 
 
+def transposed(x, w, b=0, group=1, strides=None, pads=None, added=None):
+    """ConvTranspose of weights [C, O, k, l]: every position adds its window to the output."""
+    strides, pads, added = strides or [1, 1], pads or [0] * 4, added or [0, 0]
+    inputs, outputs = w.shape[0] // group, w.shape[1]
+    full = [(n - 1) * t + k for n, t, k in zip(x.shape[2:], strides, w.shape[2:])]
+    result = np.zeros((len(x), group * outputs, full[0] + added[0], full[1] + added[1]))
+    for i, j, g in itertools.product(*map(range, x.shape[2:]), range(group)):
+        result[:, g * outputs:(g + 1) * outputs, i * strides[0]:i * strides[0] + w.shape[2],
+               j * strides[1]:j * strides[1] + w.shape[3]] += np.einsum(
+            "nc,cokl->nokl", x[:, g * inputs:(g + 1) * inputs, i, j], w[g * inputs:(g + 1) * inputs])
+    rows, columns = (slice(pads[axis], result.shape[2 + axis] - pads[2 + axis]) for axis in (0, 1))
+    return result[:, :, rows, columns] + np.reshape(b, (-1, 1, 1))
+
+
 # name: shape of x without the batch, shapes of weights, graph from a = x * s to y, the same in NumPy
 MODELS = {
     "padding, a bias and max pooling": (
@@ -101,6 +115,14 @@ MODELS = {
         """c = Conv(a, w)
            y = AveragePool <kernel_shape = [2, 2], strides = [1, 1], pads = [0, 1, 0, 1], count_include_pad = 1> (c)""",
         lambda a, w: pooled(conv(a, w["w"]), lambda v: np.nan_to_num(v).mean(-1), [2, 2], [1, 1], [0, 1, 0, 1])),
+    "transposed": (
+        (3, 3, 4), {"w": (3, 2, 3, 2), "b": (2,)},
+        "y = ConvTranspose <strides = [2, 3], pads = [1, 0, 0, 1], output_padding = [1, 0]> (a, w, b)",
+        lambda a, w: transposed(a, w["w"], w["b"], strides=[2, 3], pads=[1, 0, 0, 1], added=[1, 0])),
+    "transposed in groups": (
+        (4, 3, 3), {"w": (4, 3, 2, 2)},
+        "y = ConvTranspose <group = 2> (a, w)",
+        lambda a, w: transposed(a, w["w"], group=2)),
     "a residual block and a mean of the image": (
         (3, 4, 4), {"w": (3, 3, 3, 3), "v": (3, 3, 3, 3)},
         """c = Conv <pads = [1, 1, 1, 1]> (a, w)  r = Relu(c)  d = Conv <pads = [1, 1, 1, 1]> (r, v)  e = Add(a, d)

@@ -55,3 +55,35 @@ onnx.graph @main(%x: tensor<?x4x8xf32> {onnx.name = "x", onnx.dims = ["batch", 4
   %y = onnx.node "AveragePool"(%x) version 11 {kernel_shape = array<i64: 3>, auto_pad = "SAME"} names ["p"] : (tensor<?x4x8xf32>) -> tensor<?x4x6xf32>
   onnx.return %y : tensor<?x4x6xf32>
 }
+
+// -----
+
+onnx.graph @main(%x: tensor<?x4x8xf32> {onnx.name = "x", onnx.dims = ["batch", 4, 8]}) -> (tensor<?x4x6xf32> {onnx.name = "y"}) {
+  // expected-error@+1 {{dilations has an entry 4294967296, expected 1 to 2147483647}}
+  %y = onnx.node "MaxPool"(%x) version 12 {kernel_shape = array<i64: 3>, dilations = array<i64: 4294967296>} names ["p"] : (tensor<?x4x8xf32>) -> tensor<?x4x6xf32>
+  onnx.return %y : tensor<?x4x6xf32>
+}
+
+// -----
+
+onnx.graph @main(%x: tensor<?x4x8xf32> {onnx.name = "x", onnx.dims = ["batch", 4, 8]}) -> (tensor<?x4x6xf32> {onnx.name = "y"}) {
+  // expected-error@+1 {{kernel_shape must have 1 entries of 1 to 2147483647}}
+  %y = onnx.node "MaxPool"(%x) version 12 {kernel_shape = array<i64: 3, 3>} names ["p"] : (tensor<?x4x8xf32>) -> tensor<?x4x6xf32>
+  onnx.return %y : tensor<?x4x6xf32>
+}
+
+// -----
+
+onnx.graph @main(%x: tensor<?x4x8xf32> {onnx.name = "x", onnx.dims = ["batch", 4, 8]}, %w: tensor<3x2x3xf32> {onnx.name = "w", onnx.dims = [3, 2, 3]}) -> (tensor<?x2x10xf32> {onnx.name = "y"}) {
+  // expected-error@+1 {{expected an input [N, C, n..] and weights [C, O, k..] with C a multiple of group 1, not [N, 4, 8] and [3, 2, 3]}}
+  %y = onnx.node "ConvTranspose"(%x, %w) version 11 {} names ["t"] : (tensor<?x4x8xf32>, tensor<3x2x3xf32>) -> tensor<?x2x10xf32>
+  onnx.return %y : tensor<?x2x10xf32>
+}
+
+// -----
+
+onnx.graph @main(%x: tensor<?x4x8xf32> {onnx.name = "x", onnx.dims = ["batch", 4, 8]}, %w: tensor<4x2x3xf32> {onnx.name = "w", onnx.dims = [4, 2, 3]}) -> (tensor<?x2x12xf32> {onnx.name = "y"}) {
+  // expected-error@+1 {{axis 2 of [N, 4, 8] gives 10 elements, of which a padding of 6 and 5 leaves none}}
+  %y = onnx.node "ConvTranspose"(%x, %w) version 11 {pads = array<i64: 6, 5>} names ["t"] : (tensor<?x4x8xf32>, tensor<4x2x3xf32>) -> tensor<?x2x12xf32>
+  onnx.return %y : tensor<?x2x12xf32>
+}
