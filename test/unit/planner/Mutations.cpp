@@ -114,8 +114,19 @@ const std::vector<Mutation> &mutations() {
        }},
       {"swap two Runs", false,
        [](Plan &plan, const Problem &, Generator &g) {
+         // Not two that do nothing: their order does not matter.
+         auto works = [&](int phase) {
+           return std::any_of(plan.buffers.begin(), plan.buffers.end(),
+                              [&](const Buffer &buffer) {
+                                const Event &first =
+                                    plan.events[buffer.first.event];
+                                return !buffer.persistent &&
+                                       first.phase == phase &&
+                                       first.kind == EventKind::Run;
+                              });
+         };
          int p = draw(g, plan.phases.size(), [&](int i) {
-           return static_cast<size_t>(i) + 1 < plan.phases.size();
+           return static_cast<size_t>(i) + 1 < plan.phases.size() && works(i);
          });
          if (p < 0)
            return false;
