@@ -7,6 +7,8 @@
 
 #include "compiler/Planner/Layout.h"
 
+#include "compiler/Planner/Partition.h"
+
 #include <algorithm>
 #include <set>
 
@@ -166,6 +168,36 @@ std::vector<int> spreadOwners(const Problem &problem, const Layout &layout) {
     }
   }
   return owners;
+}
+
+std::vector<Layout> otherForwards(const Problem &problem, const Layout &layout,
+                                  const std::vector<int64_t> &sizes) {
+  std::vector<Layout> others;
+  if (layout.forwardEnds.empty())
+    return others;
+  std::vector<double> seconds;
+  for (int l = 0; l <= layout.forwardEnds.back(); ++l)
+    seconds.push_back(
+        problem.cost(l, layout.backwardMicrobatch).forwardSeconds);
+  int packs = static_cast<int>(layout.forwardEnds.size());
+  for (int fewer : {(packs + 1) / 2, (packs + 3) / 4}) {
+    if (fewer == packs)
+      continue;
+    Layout other = layout;
+    other.forwardEnds = balancedPartition(seconds, fewer);
+    others.push_back(std::move(other));
+  }
+  bool sliceable = std::all_of(
+      problem.values.begin(), problem.values.end(),
+      [](const Value &value) { return value.isInput() || value.sliceable; });
+  for (int64_t u : sizes)
+    if (sliceable && (u == 2 * layout.backwardMicrobatch ||
+                      u == 4 * layout.backwardMicrobatch)) {
+      Layout other = layout;
+      other.forwardMicrobatch = u;
+      others.push_back(std::move(other));
+    }
+  return others;
 }
 
 namespace {

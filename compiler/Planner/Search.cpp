@@ -507,47 +507,54 @@ private:
       for (const Strategy &strategy : otherStrategies)
         if (devices == 1 || filling.effort() < 2 * mostEffort)
           fill(filling.base(fresh, updates), strategy);
-      if (devices > 1)
-        for (Layout &other : otherForwards(fresh))
-          if (Decisions decisions = filling.base(std::move(other), updates);
-              filling.effort() < 2 * mostEffort &&
-              filling.fits(decisions, capacity))
-            fill(decisions, firstStrategy);
+      std::vector<Layout> others = largerTurns(fresh, updates);
+      if (devices > 1 && !filling.keepAll() && !options.layersPerPack)
+        for (Layout &other :
+             otherForwards(problem, fresh,
+                           options.microbatch ? std::vector<int64_t>{}
+                                              : microbatches(fresh.groups)))
+          others.push_back(std::move(other));
+      for (Layout &other : others)
+        if (Decisions decisions = filling.base(std::move(other), updates);
+            (devices == 1 || filling.effort() < 2 * mostEffort) &&
+            filling.fits(decisions, capacity))
+          fill(decisions, firstStrategy);
     }
   }
 
-  /// Forward packs need less memory than backward packs, and larger
-  /// microbatches may run faster: fewer packs, more samples at once.
-  std::vector<Layout> otherForwards(const Layout &layout) const {
-    std::vector<Layout> others;
-    if (filling.keepAll() || options.layersPerPack ||
-        layout.forwardEnds.empty())
-      return others;
-    int turn = layout.forwardEnds.back() + 1;
-    std::vector<double> seconds;
-    for (int l = 0; l < turn; ++l)
-      seconds.push_back(
-          problem.cost(l, layout.backwardMicrobatch).forwardSeconds);
+  /// The turn pack recomputes nothing: as many layers as fit, and half as many
+  /// more. In a pipeline it is balanced with the other packs instead.
+  std::vector<Layout> largerTurns(const Layout &layout, Updates updates) const {
     int packs = static_cast<int>(layout.forwardEnds.size());
-    for (int fewer : {(packs + 1) / 2, (packs + 3) / 4}) {
-      if (fewer == packs)
-        continue;
-      Layout other = layout;
-      other.forwardEnds = balancedPartition(seconds, fewer);
-      others.push_back(std::move(other));
+    if (!problem.training || layout.pipeline > 1 || packs == 0 ||
+        options.layersPerPack || filling.keepAll())
+      return {};
+    std::vector<double> seconds;
+    for (int l = 0; l <= layout.forwardEnds.back(); ++l) {
+      const Cost &cost = problem.cost(l, layout.backwardMicrobatch);
+      seconds.push_back(cost.forwardSeconds + cost.backwardSeconds);
     }
-    bool sliceable = std::all_of(
-        problem.values.begin(), problem.values.end(),
-        [](const Value &value) { return value.isInput() || value.sliceable; });
-    if (sliceable && !options.microbatch)
-      for (int64_t u : microbatches(layout.groups))
-        if (u == 2 * layout.backwardMicrobatch ||
-            u == 4 * layout.backwardMicrobatch) {
-          Layout other = layout;
-          other.forwardMicrobatch = u;
-          others.push_back(std::move(other));
-        }
-    return others;
+    auto turningAt = [&](int first) {
+      std::vector<int> ends =
+          balancedPartition({seconds.begin(), seconds.begin() + first}, packs);
+      ends.push_back(problem.layerCount() - 1);
+      return uniformLayout(problem, layout.groups, layout.pipeline,
+                           layout.placement, ends, layout.backwardMicrobatch);
+    };
+    int fits = static_cast<int>(seconds.size()), tooLarge = 0;
+    while (fits - tooLarge > 1) {
+      int middle = (fits + tooLarge) / 2;
+      (filling.fits(filling.base(turningAt(middle), updates), capacity)
+           ? fits
+           : tooLarge) = middle;
+    }
+    int now = static_cast<int>(seconds.size());
+    std::vector<Layout> larger;
+    if (fits < now)
+      larger.push_back(turningAt(fits));
+    if (fits + 1 < now)
+      larger.push_back(turningAt((fits + now) / 2));
+    return larger;
   }
 };
 
