@@ -202,11 +202,6 @@ static int deviceCount(const Plan &plan) {
   return devices;
 }
 
-int64_t liveBytes(const Plan &plan, int device) {
-  Timeline timeline(plan);
-  return peakOf(timeline.items(plan, device), timeline.size());
-}
-
 std::vector<int64_t> liveBytes(const Plan &plan) {
   Timeline timeline(plan);
   std::vector<int64_t> bytes;

@@ -97,9 +97,7 @@ struct Draft {
 Draft build(const Problem &problem, const Machine &machine,
             const Choices &choices);
 
-/// The most bytes that are live at once on a device, alignment included.
-int64_t liveBytes(const Plan &plan, int device);
-/// Of every device.
+/// The most bytes that are live at once on each device, alignment included.
 std::vector<int64_t> liveBytes(const Plan &plan);
 
 /// Static packing of live ranges: what is resident first, then the rest by

@@ -277,8 +277,8 @@ private:
         use.last.clear();
       use.read = !touch.writes;
       // Of one queue the last suffices.
-      if (!use.last.empty() && plan.events[use.last.back()].queue ==
-                                   plan.events[touch.event].queue)
+      if (!use.last.empty() &&
+          plan.events[use.last.back()].queue == plan.events[touch.event].queue)
         use.last.pop_back();
       use.last.push_back(touch.event);
     }

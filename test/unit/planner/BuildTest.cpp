@@ -271,10 +271,16 @@ TEST(Build, AddressesAreCloseToTheLiveBytes) {
   std::mt19937 generator(2);
   double worst = 1;
   for (int round = 0; round < 300; ++round) {
-    Problem problem = random(generator);
-    Plan plan = makePlan(problem, randomChoices(problem, generator));
-    worst = std::max(worst, static_cast<double>(plan.peakBytes[0]) /
-                                static_cast<double>(liveBytes(plan, 0)));
+    Problem problem = randomSizes(generator);
+    Machine machine = randomMachine(1 + round % 4, generator);
+    Plan plan =
+        makePlan(problem, machine, randomChoices(problem, machine, generator));
+    std::vector<int64_t> live = liveBytes(plan);
+    ASSERT_EQ(live.size(), plan.peakBytes.size());
+    for (size_t d = 0; d < live.size(); ++d)
+      if (live[d] > 0)
+        worst = std::max(worst, static_cast<double>(plan.peakBytes[d]) /
+                                    static_cast<double>(live[d]));
   }
   EXPECT_LT(worst, 1.15);
 }
