@@ -32,11 +32,18 @@ const Link &Machine::link(int from, int to) const {
               " to " + endpoint(to));
 }
 
+/// What commands and links of a program can say: see runtime/program.h.
+constexpr int maximalDevices = 256;
+constexpr size_t maximalShares = 4;
+
 void Machine::check() const {
   int count = static_cast<int>(devices.size());
-  if (count == 0)
-    throw Error("machine '" + name +
-                "' has no device, accepted is at least one");
+  if (count == 0 || count > maximalDevices)
+    throw Error(
+        "machine '" + name + "' has " +
+        (count == 0 ? "no device" : std::to_string(count) + " devices") +
+        ", accepted is at least one and at most " +
+        std::to_string(maximalDevices));
   for (int d = 0; d < count; ++d)
     if (devices[d].capacity <= 0)
       throw Error("machine '" + name + "': capacity of device " +
@@ -64,13 +71,19 @@ void Machine::check() const {
       throw Error("machine '" + name + "': resource '" + resource.name +
                   "' has bandwidth " + std::to_string(resource.bytesPerSecond) +
                   ", accepted is more than 0");
-  for (const Link &link : links)
+  for (const Link &link : links) {
+    if (link.shares.size() > maximalShares)
+      throw Error(
+          "machine '" + name + "': link from " + endpoint(link.from) + " to " +
+          endpoint(link.to) + " shares " + std::to_string(link.shares.size()) +
+          " resources, accepted are at most " + std::to_string(maximalShares));
     for (int share : link.shares)
       if (share < 0 || share >= static_cast<int>(resources.size()))
         throw Error("machine '" + name + "': link from " + endpoint(link.from) +
                     " to " + endpoint(link.to) + " shares resource " +
                     std::to_string(share) + ", there are " +
                     std::to_string(resources.size()));
+  }
   if (hostBytes < 0)
     throw Error("machine '" + name + "': hostBytes is " +
                 std::to_string(hostBytes) +

@@ -42,11 +42,10 @@ public:
   FailureOr<EmittedProgram> emit() {
     if (failed(tables.addInputs()) || failed(addPrograms()) ||
         failed(tables.addVariables()) || failed(tables.addOutputs()) ||
-        failed(tables.addLosses()))
+        failed(tables.addLosses()) || failed(tables.addLinks()))
       return failure();
     tables.addScalars();
     tables.addDevices(info.libraryBytes);
-    tables.addLinks();
     addHeader();
     EmittedProgram emitted;
     emitted.blob = sections.layOut();

@@ -249,7 +249,7 @@ void TableWriter::addDevices(int64_t libraryBytes) {
          libraryBytes});
 }
 
-void TableWriter::addLinks() {
+LogicalResult TableWriter::addLinks() {
   llvm::StringMap<uint32_t> resources;
   for (auto resource : module.getOps<ResourceOp>()) {
     resources[resource.getSymName()] = sections.resources.size();
@@ -265,9 +265,14 @@ void TableWriter::addLinks() {
     entry.bytesPerSecond = link.getBytesPerSecond().convertToDouble();
     entry.latencySeconds = link.getLatencySeconds().convertToDouble();
     std::fill(std::begin(entry.shares), std::end(entry.shares), HM_NONE);
+    if (link.getShares().size() > HM_LINK_SHARES)
+      return link.emitOpError()
+             << "shares " << link.getShares().size()
+             << " resources, expected at most " << HM_LINK_SHARES;
     for (auto [position, share] :
          llvm::enumerate(link.getShares().getAsRange<FlatSymbolRefAttr>()))
       entry.shares[position] = resources.lookup(share.getValue());
     sections.links.push_back(entry);
   }
+  return success();
 }

@@ -41,7 +41,7 @@ public:
   void addScalars();
   /// `libraryBytes`: scratch of one library call.
   void addDevices(int64_t libraryBytes);
-  void addLinks();
+  mlir::LogicalResult addLinks();
 
 private:
   mlir::ModuleOp module;

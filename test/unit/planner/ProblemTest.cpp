@@ -167,6 +167,13 @@ TEST(Machine, CheckNamesWhatIsWrong) {
          m.resources.push_back({"port", 1e9});
          m.links[0].shares = {1};
        }},
+      {"shares 5 resources, accepted are at most 4",
+       [](Machine &m) {
+         m.resources.push_back({"port", 1e9});
+         m.links[0].shares.assign(5, 0);
+       }},
+      {"has 257 devices",
+       [](Machine &m) { m.devices.resize(257, m.devices[0]); }},
   };
   for (const MachineRow &row : rows) {
     Machine m = machine(1000);
