@@ -115,7 +115,7 @@ void addPlanning(CLI::App *app, CompilerOptions &options) {
       ->capture_default_str();
   app->add_option("--devices", options.devices,
                   "number of devices; default: the machine's, 1 built in")
-      ->check(CLI::Range(1, 1024))
+      ->check(CLI::Range(1, 256))
       ->type_name("N");
   addSize(app, "--device-memory", options.deviceMemory, true,
           "capacity of each device, or a share of the training state over all "
