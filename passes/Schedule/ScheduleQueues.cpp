@@ -16,7 +16,7 @@
 #include "passes/Schedule/Order.h"
 #include "passes/Schedule/Swaps.h"
 
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 
 #include <map>
 #include <tuple>

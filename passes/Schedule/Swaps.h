@@ -27,7 +27,6 @@ public:
     return symbols.lookup<schedule::BufferOp>(name);
   }
   mlir::Operation *lookup(mlir::StringRef name) { return symbols.lookup(name); }
-  mlir::SymbolTable &table() { return symbols; }
   /// By slot of a task; valid until the next call.
   llvm::ArrayRef<SlotUse> slotUses(schedule::TaskOp task);
 

@@ -13,6 +13,7 @@
 #include "llvm/ADT/StringMap.h"
 
 #include <cstring>
+#include <utility>
 
 using namespace mlir;
 using namespace harmony;
