@@ -22,7 +22,7 @@ DOES_NOT_FIT = 3
 MODELS = {
     "gpt": dict(batch=16, full=["--layers", 24, "--hidden", 128, "--heads", 4, "--length", 64, "--vocabulary", 512],
                 quick=["--layers", 4, "--hidden", 32, "--heads", 2, "--length", 16, "--vocabulary", 64]),
-    "vgg": dict(batch=16, full=["--stages", 5, "--convolutions", 5],
+    "vgg": dict(batch=16, full=["--stages", 5, "--convolutions", 8, "--width", 24],
                 quick=["--stages", 2, "--convolutions", 2, "--width", 8, "--image", 8, "--hidden", 32]),
 }
 
