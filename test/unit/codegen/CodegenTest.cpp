@@ -174,6 +174,19 @@ func.func @f(%x: tensor<2x4x$Dx$Dxf32>, %m: tensor<2x$Dxi1>) -> tensor<2x4x$Dx$D
   return %4 : tensor<2x4x$Dx$Dxf32>
 })";
 
+/// Dropout along with the work beside it; the samples are on the second axis.
+constexpr const char *kDropout = R"(
+func.func @f(%x: tensor<3x5x$Dxf32>, %keys: tensor<5x3xi64>, %stream: tensor<i64>) -> (tensor<3x5x$Dxf32>, tensor<3x5x$Dxf64>) {
+  %0 = nn.random %keys stream %stream axis 1 : tensor<5x3xi64>, tensor<i64> -> tensor<3x5x$Dxi64>
+  %1 = arith.constant dense<2147483648> : tensor<3x5x$Dxi64>
+  %2 = arith.cmpi sge, %0, %1 : tensor<3x5x$Dxi64>
+  %3 = arith.constant dense<0.0> : tensor<3x5x$Dxf32>
+  %4 = arith.addf %x, %x : tensor<3x5x$Dxf32>
+  %5 = arith.select %2, %4, %3 : tensor<3x5x$Dxi1>, tensor<3x5x$Dxf32>
+  %6 = arith.sitofp %0 : tensor<3x5x$Dxi64> to tensor<3x5x$Dxf64>
+  return %5, %6 : tensor<3x5x$Dxf32>, tensor<3x5x$Dxf64>
+})";
+
 constexpr const char *kTotal = R"(
 func.func @f(%x: tensor<150x$Dxf32>) -> tensor<f32> {
   %0 = arith.mulf %x, %x : tensor<150x$Dxf32>
@@ -422,6 +435,7 @@ const std::vector<Case> kCases = {
      2},
     {"cross_entropy", kCrossEntropy, {2, 10, 33, 100, 4097}, {}, 2, 1e-4, 2},
     {"mask", kMask, {1, 5, 33}, {}},
+    {"dropout", kDropout, kFew, {}, 1000, 1e-7, 1},
     {"total", kTotal, {10, 33, 64}, {}, 4, 1e-4, 2},
     {"column_middle", kColumnMiddle, kFew, {}, 4, 1e-4},
     {"batch_norm", kBatchNorm, kFew, {}, 4, 1e-4},
