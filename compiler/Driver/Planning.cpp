@@ -211,6 +211,10 @@ static planner::Planned takePlan(const planner::Plan &given,
   planned.boundBytes = planner::lowerBound(problem);
   for (int64_t bytes : given.peakBytes)
     planned.minDeviceBytes = std::max(planned.minDeviceBytes, bytes);
+  // A plan does not say what schedule it came from; groups tell the two forms
+  // apart.
+  planned.schedule = given.groups > 1 ? planner::Schedule::HarmonyDp
+                                      : planner::Schedule::HarmonyPp;
   planner::simulate(planned.plan, problem, machine);
   return planned;
 }

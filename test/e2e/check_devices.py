@@ -19,10 +19,10 @@ MARKERS = ("<!-- table of check_devices.py -->", "<!-- end of table -->")
 def reason(summary, devices):
     """Why the least plan of one device needs more than its share of one half."""
     share = summary["training_state_bytes"] // 2 // devices
-    largest = summary["bound_bytes"]
-    if largest > share:
+    largest, least = summary["bound_bytes"], summary["min_device_bytes"]
+    if share < largest <= least:
         return f"one layer alone has {largest} bytes live, the share is {share}"
-    return f"the least plan of a device needs {summary['min_device_bytes']} bytes, the share is {share}"
+    return f"packs of one layer that keep nothing need {least} bytes, the share is {share}"
 
 
 def check(args, model, devices, schedule):
