@@ -118,8 +118,6 @@ int Compilation::normalize() {
   if (training && ownOptimizer && !options.optimizer.empty())
     return error("--optimizer " + options.optimizer +
                  ": the model brings its own optimizer");
-  if (training && ownOptimizer && options.clipGradNorm)
-    return error("--clip-grad-norm: the model brings its own optimizer");
   auto main = module->lookupSymbol<func::FuncOp>(kMainName);
   for (BlockArgument argument : main.getArguments())
     if (argument.use_empty())
