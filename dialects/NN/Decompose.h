@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The one definition of each composite op (softmax, layer_norm, gelu,
-// cross_entropy, random) in primitives. The order of operations here is the meaning:
-// code generation, the reference evaluator and recomputation in the backward
-// all take it from here, so that they agree bit by bit.
+// cross_entropy, random) in primitives. The order of operations here is the
+// meaning: code generation, the reference evaluator and recomputation in the
+// backward all take it from here, so that they agree bit by bit.
 //
 //===----------------------------------------------------------------------===//
 

@@ -194,8 +194,8 @@ void addCasts(ConverterTable &table) {
              [](Binder &b) { b.output(0, b.input(0)); });
 }
 
-/// Output 1 is the mask. In evaluation all elements are kept, so that nothing is
-/// random where there is no training.
+/// Output 1 is the mask. In evaluation all elements are kept, so that nothing
+/// is random where there is no training.
 void dropout(Binder &b, double ratio) {
   TensorBuilder &build = b.build();
   Tensor x = b.input(0);

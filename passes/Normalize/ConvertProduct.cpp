@@ -31,7 +31,8 @@ void convertGemm(Binder &b) {
   DotAxes axes;
   axes.lhsContract = {transposeLhs ? 0 : 1};
   axes.rhsContract = {transposeRhs ? 1 : 0};
-  // PyTorch's attention multiplies T * N rows, and tells the T apart afterwards.
+  // PyTorch's attention multiplies T * N rows, and tells the T apart
+  // afterwards.
   Tensor merged;
   bool isRowVector = !addend || addend.rank() < 2 || addend.shape()[0].isOne();
   if (lhs->rows && !transposeLhs && rhs.batchAxis() < 0 && isRowVector) {
@@ -43,9 +44,9 @@ void convertGemm(Binder &b) {
   if (addend)
     result = t.add(result, t.scale(addend, beta));
   if (merged && result)
-    result = t.mergeRows(result,
-                         {merged.shape().front(), result.shape().back()},
-                         merged->unusable);
+    result =
+        t.mergeRows(result, {merged.shape().front(), result.shape().back()},
+                    merged->unusable);
   b.output(0, result);
 }
 
