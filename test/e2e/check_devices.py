@@ -8,7 +8,7 @@ The devices together have half of the training state, or each has the least for 
 more. Prints a table with the reason for each that is above one half; --write puts it between the markers of a file.
 Needs numpy alone.
 """
-import argparse, sys
+import argparse, re, sys
 
 import check_golden
 from training import Model
@@ -16,9 +16,8 @@ from training import Model
 MARKERS = ("<!-- table of check_devices.py -->", "<!-- end of table -->")
 
 
-def reason(summary, devices):
+def reason(summary, share):
     """Why the least plan of one device needs more than its share of one half."""
-    share = summary["training_state_bytes"] // 2 // devices
     largest, least = summary["bound_bytes"], summary["min_device_bytes"]
     if share < largest <= least:
         return f"one layer alone has {largest} bytes live, the share is {share}"
@@ -28,7 +27,7 @@ def reason(summary, devices):
 def check(args, model, devices, schedule):
     """One row of the table, and complaints."""
     flags = ["--devices", str(devices), "--schedule", schedule]
-    plan, why = model.plan(*flags, "--device-memory", "50%"), ""
+    plan, why, memory = model.plan(*flags, "--device-memory", "50%"), "", 50
     if plan:
         flags += ["--device-memory", "50%"]
     else:
@@ -37,14 +36,13 @@ def check(args, model, devices, schedule):
         plan = model.plan(*flags)
         if not plan:
             return None, [f"no plan in the least memory, {least} bytes"]
-        why = reason(plan["summary"], devices)
+        share = int(re.search(r"has (\d+) bytes", model.refusal)[1])
+        why, memory = reason(plan["summary"], share), 50 * least / share
     summary = plan["summary"]
     golden = argparse.Namespace(harmonyc=args.harmonyc, optimizer=args.optimizer, compile_flag=flags,
                                 run_flag=["--poison"], model_file="train.onnx", frozen=None, factor=3.0, timeout=300)
     bad = check_golden.run(golden, model.folder, model.work)
-    # What the devices have together, of the training state as percentages count it.
-    memory = int(flags[-1]) * devices / summary["training_state_bytes"] if why else 0.5
-    row = [model.name, devices, schedule, f"{100 * memory:.0f} %", max(summary["peak_bytes"]),
+    row = [model.name, devices, schedule, f"{memory:.0f} %", max(summary["peak_bytes"]),
            summary["swap_in_bytes"] + summary["swap_out_bytes"], summary["peer_bytes"], why]
     return row, bad
 

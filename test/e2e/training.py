@@ -43,11 +43,12 @@ class Model:
         return os.path.join(self.work, name)
 
     def plan(self, *flags):
-        """The plan's JSON, or None where it does not fit."""
+        """The plan's JSON, or None where it does not fit; then 'self.refusal' says why."""
         file = self.path("plan.json")
         command = [self.harmonyc, "plan", *self.flags, "--plan-out", file, *map(str, flags)]
         p = subprocess.run(command, capture_output=True, text=True, timeout=600)
         if p.returncode == DOES_NOT_FIT:
+            self.refusal = p.stderr
             return None
         if p.returncode:
             raise RuntimeError(f"exit {p.returncode}: {' '.join(command)}\n{p.stderr[-2000:]}")
