@@ -34,7 +34,8 @@ public:
 
   Least<Baseline> least() const {
     Baseline baseline{pipeline, groups, microbatches().front(),
-                      options.recompute == Recompute::None};
+                      options.recompute == Recompute::None,
+                      options.updatePlace != UpdatePlace::Device};
     Draft draft = leastDraft(baseline);
     return {draft.plan.peakBytes, baseline};
   }
@@ -47,7 +48,8 @@ public:
       for (bool keep : {false, true})
         if (options.recompute == Recompute::Auto ||
             keep == (options.recompute == Recompute::None))
-          consider({pipeline, groups, u, keep});
+          consider({pipeline, groups, u, keep,
+                    options.updatePlace != UpdatePlace::Device});
     if (!best && hostNeeded == 0)
       finish(leastDraft(smallest.choices));
     if (!best)

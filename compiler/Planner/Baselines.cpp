@@ -34,8 +34,8 @@ struct Microbatch {
 class ProgramBuilder {
 public:
   ProgramBuilder(const Problem &problem, const Machine &machine,
-                 const Baseline &baseline)
-      : problem(problem), baseline(baseline),
+                 const Baseline &baseline, const std::vector<int64_t> &limits)
+      : problem(problem), baseline(baseline), limits(limits),
         devices(static_cast<int>(machine.devices.size())),
         layers(problem.layerCount()) {
     program.groups = baseline.groups;
@@ -55,6 +55,7 @@ public:
 private:
   const Problem &problem;
   const Baseline &baseline;
+  const std::vector<int64_t> &limits;
   int devices, layers;
   PagedProgram program;
   std::vector<std::vector<Microbatch>> microbatches; ///< by group
@@ -322,13 +323,8 @@ private:
     std::vector<int> order;
     for (int t = 0; t < static_cast<int>(problem.tensors.size()); ++t) {
       const Tensor &tensor = problem.tensors[t];
-      if (tensor.gradientUses.empty())
-        continue;
-      if (tensor.updatePlace == UpdatePlace::Host)
-        throw Error("tensor '" + tensor.name +
-                    "' can only be updated on the host, and virtualised memory "
-                    "updates on the devices");
-      order.push_back(t);
+      if (!tensor.gradientUses.empty())
+        order.push_back(t);
     }
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
       return problem.tensors[a].gradientUses.front().layer >
@@ -370,7 +366,20 @@ private:
         need(operation, Content::State, t, -1, 0, tensor.stateBytes, true,
              false);
     }
+    operation.onHost = updatesOnHost(tensor, device);
     program.operations.push_back(std::move(operation));
+  }
+
+  /// Where a device has no room for the tensor, its state and all gradients.
+  bool updatesOnHost(const Tensor &tensor, int device) const {
+    int64_t parts =
+        program.groups * static_cast<int64_t>(tensor.gradientUses.size());
+    int64_t bytes = alignedBytes(tensor.bytes) +
+                    alignedBytes(tensor.stateBytes) +
+                    parts * alignedBytes(tensor.gradientBytes);
+    return tensor.updatePlace == UpdatePlace::Host ||
+           (tensor.updatePlace == UpdatePlace::Any && baseline.hostUpdates &&
+            bytes > limits[device]);
   }
 };
 
@@ -380,16 +389,19 @@ std::optional<Draft> virtualised(const Problem &problem, const Machine &machine,
                                  const Baseline &baseline,
                                  const std::vector<int64_t> &limits) {
   return page(problem, machine,
-              ProgramBuilder(problem, machine, baseline).build(), limits);
+              ProgramBuilder(problem, machine, baseline, limits).build(),
+              limits);
 }
 
 std::vector<int64_t> leastLimits(const Problem &problem, const Machine &machine,
                                  const Baseline &baseline) {
-  PagedProgram program = ProgramBuilder(problem, machine, baseline).build();
   std::vector<int64_t> limits(machine.devices.size(), 0);
+  PagedProgram program =
+      ProgramBuilder(problem, machine, baseline, limits).build();
   for (const Operation &operation : program.operations)
-    limits[operation.device] =
-        std::max(limits[operation.device], footprint(program, operation));
+    if (!operation.onHost)
+      limits[operation.device] =
+          std::max(limits[operation.device], footprint(program, operation));
   return limits;
 }
 

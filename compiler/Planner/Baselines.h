@@ -12,7 +12,8 @@
 //
 // Every microbatch passes through all layers before the next does (dp-swap:
 // forward of all layers, then backward; pp-swap: stages in 1F1B order). All
-// updates follow, on the devices. A device's memory holds pieces: tensors,
+// updates follow, on the devices; on the host those for which a device has no
+// room. A device's memory holds pieces: tensors,
 // optimizer states, gradients, and values of each microbatch. What an access
 // does not find is loaded; what has not been used for longest makes room, and
 // is written back if it was changed since it was loaded. What a phase needs of
@@ -42,11 +43,12 @@ struct Baseline {
   int64_t microbatch = 1;
   bool keep = false; ///< saved blocks stay from forward to backward; otherwise
                      ///< every layer is recomputed
+  bool hostUpdates = true; ///< of what a device has no room for
 };
 
 /// The plan without addresses, waits and time. `limits`: bytes that a device's
 /// pieces may have at once. Nothing where a layer and what cannot leave do not
-/// fit. Throws Error where a tensor can only be updated on the host.
+/// fit.
 std::optional<Draft> virtualised(const Problem &problem, const Machine &machine,
                                  const Baseline &baseline,
                                  const std::vector<int64_t> &limits);

@@ -152,15 +152,17 @@ EventKind PagedPlan::storeOf(Content content) {
 void PagedPlan::makeOperationEvents() {
   for (int i = 0; i < static_cast<int>(program.operations.size()); ++i) {
     const Operation &operation = program.operations[i];
-    bool host = operation.kind == EventKind::Epilogue;
-    int event =
-        makeEvent(operation.kind,
-                  host ? queue(QueueKind::Host, hostEndpoint)
-                       : queue(QueueKind::Compute, operation.device),
-                  operation.device, operation.tensor, -1, operation.phase);
+    bool epilogue = operation.kind == EventKind::Epilogue;
+    bool host = epilogue || operation.onHost;
+    int event = makeEvent(operation.kind,
+                          host ? queue(QueueKind::Host, hostEndpoint)
+                               : queue(QueueKind::Compute, operation.device),
+                          host ? 0 : operation.device, operation.tensor, -1,
+                          operation.phase);
     sections[i].event = event;
-    if (host || operation.kind == EventKind::Update)
-      draft.scalarTouches.push_back({event, 0, host});
+    events[event].onHost = operation.onHost;
+    if (epilogue || operation.kind == EventKind::Update)
+      draft.scalarTouches.push_back({event, 0, epilogue});
     if (operation.phase < 0)
       continue;
     const Phase &phase = program.phases[operation.phase];
@@ -254,12 +256,17 @@ void PagedPlan::addScalars() {
 void PagedPlan::addContribution(int i) {
   const Operation &operation = program.operations[i];
   int scalar = problem.tensors[operation.tensor].contribution;
-  int buffer = makeBuffer(Content::Scalar, scalar, -1, 0, operation.device,
-                          problem.scalars[scalar].bytes);
-  touch(sections[i].event, buffer, true);
-  sections[i].after.push_back(transferScalar(EventKind::StoreScalar, scalar, -1,
-                                             operation.device, buffer));
-  int place = home(HomeKind::Scalar, scalar, -1, 0);
+  int64_t bytes = problem.scalars[scalar].bytes;
+  int place = home(HomeKind::Scalar, scalar, -1, bytes);
+  if (operation.onHost) {
+    draft.homeTouches.push_back({sections[i].event, place, true});
+  } else {
+    int buffer =
+        makeBuffer(Content::Scalar, scalar, -1, 0, operation.device, bytes);
+    touch(sections[i].event, buffer, true);
+    sections[i].after.push_back(transferScalar(EventKind::StoreScalar, scalar,
+                                               -1, operation.device, buffer));
+  }
   for (const Section &section : sections)
     if (events[section.event].kind == EventKind::Epilogue)
       draft.homeTouches.push_back({section.event, place, false});

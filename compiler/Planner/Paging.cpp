@@ -96,6 +96,11 @@ private:
       const Operation &operation = program.operations[i];
       if (operation.kind == EventKind::Epilogue)
         continue;
+      if (operation.onHost) {
+        for (const Need &need : operation.needs)
+          ++accesses[need.piece];
+        continue;
+      }
       int d = operation.device;
       if (last[d] >= 0)
         nextOnDevice[last[d]] = i;
@@ -115,6 +120,10 @@ private:
     int event = sections[i].event;
     if (operation.kind == EventKind::Epilogue)
       return true;
+    if (operation.onHost) {
+      executeOnHost(i);
+      return true;
+    }
     int d = operation.device;
     pins.clear();
     for (const Need &need : operation.needs)
@@ -151,6 +160,25 @@ private:
       if (isOver(slotIndex(need.piece, d)))
         drop(slotIndex(need.piece, d));
     return true;
+  }
+
+  /// Everything is written back first; no device has it any longer.
+  void executeOnHost(int i) {
+    const Operation &operation = program.operations[i];
+    for (const Need &need : operation.needs) {
+      for (int d = 0; d < devices; ++d) {
+        int s = slotIndex(need.piece, d);
+        if (slots[s].buffer < 0)
+          continue;
+        if (!atHome[need.piece])
+          store(i, s);
+        drop(s);
+      }
+      touchHome(sections[i].event, program.pieces[need.piece], need.writes);
+      --accesses[need.piece];
+    }
+    if (operation.kind == EventKind::Contribute)
+      addContribution(i);
   }
 
   std::set<int> pins; ///< slots of the operations under way

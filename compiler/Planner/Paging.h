@@ -40,6 +40,7 @@ struct Need {
 struct Operation {
   EventKind kind = EventKind::Run; ///< Run, Contribute, Epilogue or Update
   int device = 0;
+  bool onHost = false; ///< an Update or Contribute that finds all at home
   int phase = -1;
   int tensor = -1;
   std::vector<Need> needs;    ///< no piece twice

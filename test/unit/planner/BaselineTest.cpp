@@ -183,8 +183,33 @@ TEST(Baseline, PinsThatContradictAreErrors) {
   Problem statistics = chain(4, 6);
   statistics.layers[2].tensors[0].forwardWrites = true;
   EXPECT_THROW(solve(statistics, machine, optionsOf(Schedule::DpSwap)), Error);
-  problem.tensors[1].updatePlace = UpdatePlace::Host;
-  EXPECT_THROW(solve(problem, machine, optionsOf(Schedule::DpSwap)), Error);
+}
+
+TEST(Baseline, TheHostUpdatesWhatDevicesHaveNoRoomFor) {
+  Problem problem = withEpilogue(chain(4, 8, 1 << 16, 64));
+  SearchOptions options = optionsOf(Schedule::DpSwap, 1);
+  for (int devices : {1, 2, 4}) {
+    int64_t least =
+        minDeviceBytes(problem, machines(devices, unlimited), options);
+    // A tensor and its gradient; an update has four times that and more.
+    EXPECT_LT(least, 3 << 16);
+    auto hostUpdates = [&](int64_t capacity) {
+      int found = 0;
+      for (const Event &event :
+           solvedOn(problem, machines(devices, capacity), options).plan.events)
+        found += event.kind == EventKind::Update && event.onHost;
+      return found;
+    };
+    EXPECT_EQ(hostUpdates(least), 4);
+    options.updatePlace = UpdatePlace::Device;
+    EXPECT_GE(minDeviceBytes(problem, machines(devices, unlimited), options),
+              4 << 16);
+    options.updatePlace.reset();
+    EXPECT_EQ(hostUpdates(unlimited), 0);
+    problem.tensors[1].updatePlace = UpdatePlace::Host;
+    EXPECT_EQ(hostUpdates(unlimited), 1);
+    problem.tensors[1].updatePlace = UpdatePlace::Any;
+  }
 }
 
 TEST(Baseline, IsPlannedFast) {
