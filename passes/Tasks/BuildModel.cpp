@@ -10,52 +10,14 @@
 #include "dialects/NN/NN.h"
 #include "passes/Layers/Passes.h"
 #include "passes/Tasks/LowerTask.h"
+#include "passes/Tasks/StepTasks.h"
 #include "passes/Tasks/View.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace harmony;
 using schedule::SlotKind;
-
-//===----------------------------------------------------------------------===//
-// Names
-//===----------------------------------------------------------------------===//
-
-std::string harmony::forwardTaskName(const std::string &function,
-                                     int64_t microbatch) {
-  return function + ".u" + std::to_string(microbatch);
-}
-
-std::string harmony::recomputeTaskName(const std::string &function,
-                                       int64_t microbatch) {
-  return function + ".again.u" + std::to_string(microbatch);
-}
-
-std::string harmony::backwardTaskName(const std::string &function,
-                                      int64_t microbatch,
-                                      const std::vector<int> &accumulate) {
-  std::string name = function + ".bwd.u" + std::to_string(microbatch);
-  for (int argument : accumulate)
-    name += ".add" + std::to_string(argument);
-  return name;
-}
-
-std::string harmony::updateTaskName(const std::string &function, int uses) {
-  std::string name = "update." + function;
-  return uses == 1 ? name : name + ".uses" + std::to_string(uses);
-}
-
-std::string harmony::contributionTaskName(const std::string &function,
-                                          int uses) {
-  std::string name = "contribution." + function;
-  return uses == 1 ? name : name + ".uses" + std::to_string(uses);
-}
-
-//===----------------------------------------------------------------------===//
-// Building
-//===----------------------------------------------------------------------===//
 
 namespace {
 
@@ -72,7 +34,8 @@ std::optional<int64_t> argumentIndex(func::FuncOp function, unsigned argument,
 class ModelBuilder {
 public:
   ModelBuilder(ModuleOp module, ModuleOp kernels, const ModelOptions &options)
-      : module(module), kernels(kernels), options(options), symbols(module) {}
+      : module(module), kernels(kernels), options(options), symbols(module),
+        stepTasks(module, kernels, symbols) {}
 
   FailureOr<Model> run() {
     auto chain = symbols.lookup<func::FuncOp>(options.training ? kMainName
@@ -103,30 +66,13 @@ public:
     if (failed(addOutputs(chain)))
       return failure();
     if (options.training &&
-        (failed(lowerPrologue(chain)) || failed(addUpdates()) ||
-         failed(lowerStepScalars()) || failed(addEpilogue())))
+        (failed(stepTasks.lowerPrologue(chain, options.batch)) ||
+         failed(addUpdates()) || failed(stepTasks.lowerStepScalars()) ||
+         failed(addEpilogue())))
       return failure();
     if (failed(lowerLayers()))
       return failure();
     return std::move(model);
-  }
-
-  LogicalResult lowerForGroups(const Model &built, int groups) {
-    llvm::StringMap<int> parts; // by parameter
-    for (auto [variable, tensor] :
-         llvm::zip(built.tensorVariable, built.problem.tensors))
-      parts[variable] = static_cast<int>(tensor.gradientUses.size()) * groups;
-    for (auto op : module.getOps<nn::OptimizeOp>()) {
-      int tensor = llvm::find(built.tensorVariable, op.getParameter()) -
-                   built.tensorVariable.begin();
-      if (failed(lowerUpdate(op, built.updates[tensor],
-                             parts.lookup(op.getParameter()))))
-        return failure();
-    }
-    for (auto op : module.getOps<nn::ContributionOp>())
-      if (failed(lowerContribution(op, parts.lookup(op.getParameter()))))
-        return failure();
-    return success();
   }
 
 private:
@@ -461,83 +407,6 @@ private:
     return false;
   }
 
-  /// @prologue with the denominators and seeds of all terms: D is known now.
-  LogicalResult lowerPrologue(func::FuncOp chain) {
-    auto prologue = cast<func::FuncOp>(
-        symbols.lookup<func::FuncOp>(kPrologueName)->clone());
-    OwningOpRef<func::FuncOp> owner(prologue);
-    Operation *terminator = prologue.front().getTerminator();
-    OpBuilder builder(terminator);
-    SmallVector<Value> denominators(terminator->getOperands()), results;
-    auto scalar = RankedTensorType::get({}, builder.getF32Type());
-    auto constant = [&](double value) -> Value {
-      return arith::ConstantOp::create(
-          builder, chain.getLoc(),
-          SplatElementsAttr::get(scalar, builder.getF32FloatAttr(value)));
-    };
-    for (auto loss : chain.getOps<nn::LossOp>()) {
-      double count = loss.getCount().convertToDouble() *
-                     (loss.getConstant() ? 1 : options.batch);
-      auto index = loss->getAttrOfType<IntegerAttr>(kDenominatorAttr);
-      Value denominator =
-          index ? denominators[index.getInt()] : constant(count);
-      Value scale = constant(loss.getScale().convertToDouble());
-      results.push_back(denominator);
-      results.push_back(
-          arith::DivFOp::create(builder, loss.getLoc(), scale, denominator));
-    }
-    terminator->setOperands(results);
-    prologue.setType(FunctionType::get(prologue.getContext(),
-                                       prologue.getArgumentTypes(),
-                                       TypeRange(ValueRange(results))));
-
-    TaskOptions task;
-    task.name = prologueTaskName();
-    task.microbatch = options.batch;
-    fill(task, prologue, SlotKind::argument, SlotKind::result);
-    for (auto [position, get] :
-         llvm::enumerate(llvm::to_vector(prologue.getOps<nn::GetOp>()))) {
-      task.argumentKinds.push_back(SlotKind::parameter);
-      task.argumentIndices.push_back(position);
-      unsigned index = prologue.getNumArguments();
-      (void)prologue.insertArgument(index, get.getResult().getType(),
-                                    DictionaryAttr(), get.getLoc());
-      get.replaceAllUsesWith(prologue.getArgument(index));
-      get.erase();
-    }
-    formGroups(prologue);
-    return lowerTask(prologue, task, module, kernels);
-  }
-
-  static void fill(TaskOptions &task, func::FuncOp function, SlotKind arguments,
-                   SlotKind results) {
-    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-      task.argumentKinds.push_back(arguments);
-      task.argumentIndices.push_back(i);
-    }
-    for (unsigned i = 0; i < function.getNumResults(); ++i) {
-      task.resultKinds.push_back(results);
-      task.resultIndices.push_back(i);
-      task.accumulate.push_back(false);
-      task.discard.push_back(false);
-    }
-  }
-
-  LogicalResult lowerStepScalars() {
-    for (auto op : module.getOps<nn::StepScalarsOp>()) {
-      OwningOpRef<func::FuncOp> function = cast<func::FuncOp>(
-          symbols.lookup<func::FuncOp>(op.getFunction())->clone());
-      formGroups(*function);
-      TaskOptions task;
-      task.name = stepScalarsTaskName();
-      task.writeLast = true;
-      fill(task, *function, SlotKind::argument, SlotKind::result);
-      if (failed(lowerTask(*function, task, module, kernels)))
-        return failure();
-    }
-    return success();
-  }
-
   LogicalResult addUpdates() {
     // Bytes that an update moves for each byte of the parameter: the same for
     // all.
@@ -559,7 +428,7 @@ private:
       for (auto scalar : op.getScalars().getAsRange<FlatSymbolRefAttr>())
         update.scalars.push_back(scalar.getValue().str());
       factor = 3 + 2.0 * update.states.size();
-      if (failed(lowerUpdate(op, update, countUses(found->second))))
+      if (failed(stepTasks.lowerUpdate(op, update, countUses(found->second))))
         return failure();
     }
     for (planner::Tensor &tensor : model.problem.tensors)
@@ -598,7 +467,7 @@ private:
         return op.emitOpError("parameter is not read by any layer");
       model.contributions[found->second] = op.getFunction().str();
       FailureOr<schedule::TaskOp> task =
-          lowerContribution(op, countUses(found->second));
+          stepTasks.lowerContribution(op, countUses(found->second));
       if (failed(task))
         return failure();
       int64_t result = task->findSlot(SlotKind::result);
@@ -616,95 +485,13 @@ private:
                                        found->second,
                                        planner::ScalarRole::Contribution, -1});
     }
-    OwningOpRef<func::FuncOp> function = cast<func::FuncOp>(
-        symbols.lookup<func::FuncOp>(epilogue.getFunction())->clone());
-    formGroups(*function);
-    TaskOptions task;
-    task.name = epilogueTaskName();
-    task.writeLast = true;
-    fill(task, *function, SlotKind::argument, SlotKind::result);
-    for (auto [argument, parameter] : llvm::enumerate(
-             epilogue.getContributions().getAsRange<FlatSymbolRefAttr>()))
-      task.argumentIndices[argument] = positions.lookup(parameter.getValue());
-    return lowerTask(*function, task, module, kernels);
-  }
-
-  FailureOr<schedule::TaskOp> lowerContribution(nn::ContributionOp op,
-                                                int uses) {
-    std::string name = contributionTaskName(op.getFunction().str(), uses);
-    if (auto task = module.lookupSymbol<schedule::TaskOp>(name))
-      return task;
-    OwningOpRef<func::FuncOp> owner = cast<func::FuncOp>(
-        symbols.lookup<func::FuncOp>(op.getFunction())->clone());
-    func::FuncOp function = *owner;
-    sumGradients(function, 0, uses);
-    formGroups(function);
-    TaskOptions task;
-    task.name = name;
-    task.family = schedule::Family::update;
-    task.workspaceInResult = true;
-    fill(task, function, SlotKind::gradient, SlotKind::result);
-    if (failed(lowerTask(function, task, module, kernels)))
-      return failure();
-    return module.lookupSymbol<schedule::TaskOp>(name);
-  }
-
-  LogicalResult lowerUpdate(nn::OptimizeOp op, const UpdateBinding &update,
-                            int uses) {
-    std::string name = updateTaskName(update.function, uses);
-    if (module.lookupSymbol(name))
-      return success();
-    OwningOpRef<func::FuncOp> owner = cast<func::FuncOp>(
-        symbols.lookup<func::FuncOp>(op.getFunction())->clone());
-    func::FuncOp function = *owner;
-    sumGradients(function, 1, uses);
-    formGroups(function);
-    TaskOptions task;
-    task.name = name;
-    task.family = schedule::Family::update;
-    auto argument = [&](SlotKind kind, int64_t index) {
-      task.argumentKinds.push_back(kind);
-      task.argumentIndices.push_back(index);
-    };
-    auto result = [&](SlotKind kind, int64_t index) {
-      task.resultKinds.push_back(kind);
-      task.resultIndices.push_back(index);
-      task.accumulate.push_back(false);
-      task.discard.push_back(false);
-    };
-    argument(SlotKind::parameter, 0);
-    result(SlotKind::parameter, 0);
-    for (int use = 0; use < uses; ++use)
-      argument(SlotKind::gradient, use);
-    for (size_t state = 0; state < update.states.size(); ++state) {
-      argument(SlotKind::state, state);
-      result(SlotKind::state, state);
-    }
-    for (size_t scalar = 0; scalar < update.scalars.size(); ++scalar)
-      argument(SlotKind::scalar, scalar);
-    return lowerTask(function, task, module, kernels);
-  }
-
-  /// The function with one argument per use for the gradient, which is argument
-  /// `position`, added in the order of the uses.
-  static void sumGradients(func::FuncOp function, unsigned position, int uses) {
-    Value gradient = function.getArgument(position);
-    SmallVector<Operation *> readers(gradient.getUsers());
-    OpBuilder builder = OpBuilder::atBlockBegin(&function.front());
-    Value sum = gradient;
-    for (int use = 1; use < uses; ++use) {
-      (void)function.insertArgument(position + use, gradient.getType(),
-                                    DictionaryAttr(), function.getLoc());
-      sum = arith::AddFOp::create(builder, function.getLoc(), sum,
-                                  function.getArgument(position + use));
-    }
-    for (Operation *reader : readers)
-      reader->replaceUsesOfWith(gradient, sum);
+    return stepTasks.lowerEpilogue(epilogue, positions);
   }
 
   ModuleOp module, kernels;
   const ModelOptions options;
   SymbolTable symbols;
+  StepTasks stepTasks;
   Model model;
   llvm::StringMap<int> tensors, functions;
   DenseMap<Value, int> values, numerators;
@@ -719,6 +506,21 @@ FailureOr<Model> harmony::buildModel(ModuleOp module, ModuleOp kernels,
 
 LogicalResult harmony::lowerUpdatesForGroups(ModuleOp module, ModuleOp kernels,
                                              const Model &model, int groups) {
-  return ModelBuilder(module, kernels, ModelOptions())
-      .lowerForGroups(model, groups);
+  SymbolTable symbols(module);
+  StepTasks tasks(module, kernels, symbols);
+  llvm::StringMap<int> parts; // by parameter
+  for (auto [variable, tensor] :
+       llvm::zip(model.tensorVariable, model.problem.tensors))
+    parts[variable] = static_cast<int>(tensor.gradientUses.size()) * groups;
+  for (auto op : module.getOps<nn::OptimizeOp>()) {
+    int tensor = llvm::find(model.tensorVariable, op.getParameter()) -
+                 model.tensorVariable.begin();
+    if (failed(tasks.lowerUpdate(op, model.updates[tensor],
+                                 parts.lookup(op.getParameter()))))
+      return failure();
+  }
+  for (auto op : module.getOps<nn::ContributionOp>())
+    if (failed(tasks.lowerContribution(op, parts.lookup(op.getParameter()))))
+      return failure();
+  return success();
 }

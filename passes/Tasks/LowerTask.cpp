@@ -11,7 +11,7 @@
 #include "passes/Codegen/Kernel.h"
 #include "passes/Tasks/BlockWindows.h"
 #include "passes/Tasks/Product.h"
-#include "passes/Tasks/View.h"
+#include "passes/Tasks/TaskBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -24,30 +24,6 @@ namespace {
 RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
-
-/// Memory that views refer to: a region of a slot, or a piece of the workspace.
-struct Buffer {
-  int slot = -1;      ///< -1: workspace
-  int64_t offset = 0; ///< bytes, in the slot; workspace: assigned at the end
-  int64_t bytes = 0;
-  int first = INT_MAX, last = -1; ///< launches that touch it
-};
-
-/// A launch before the workspace has addresses.
-struct Launch {
-  Location loc;
-  enum class Kind { Kernel, Product, Fill } kind;
-  std::string kernel = {};
-  int64_t extent = 1, grain = 1;
-  HmFamily family = HM_FAMILY_POINTWISE;
-  HmGemm gemm = {};
-  struct Operand {
-    int buffer;
-    int64_t offset, bytes; ///< in the buffer
-    schedule::Access access;
-  };
-  SmallVector<Operand, 4> operands = {};
-};
 
 /// The static clone of a function for one microbatch size.
 OwningOpRef<func::FuncOp> instantiateFunction(func::FuncOp function,
@@ -80,11 +56,13 @@ OwningOpRef<func::FuncOp> instantiateFunction(func::FuncOp function,
 }
 
 class TaskLowering {
+  using Launch = TaskBuilder::Launch;
+
 public:
   TaskLowering(func::FuncOp function, const TaskOptions &options,
                ModuleOp module, ModuleOp kernels)
-      : function(function), options(options), module(module), kernels(kernels) {
-  }
+      : function(function), options(options), module(module), kernels(kernels),
+        task(options) {}
 
   FailureOr<TaskCost> run() {
     declareSlots();
@@ -94,9 +72,7 @@ public:
     if (failed(lowerReturn(
             cast<func::ReturnOp>(function.front().getTerminator()))))
       return failure();
-    assignWorkspace();
-    emit();
-    return cost;
+    return task.finish(module, function.getLoc());
   }
 
 private:
@@ -109,58 +85,26 @@ private:
       int64_t bytes = tensorBytes(typeOf(argument));
       int buffer =
           options.argumentKinds[index] == schedule::SlotKind::saved
-              ? addSaved(options.argumentIndices[index])
-              : addBuffer(addSlot(options.argumentKinds[index],
-                                  options.argumentIndices[index], bytes),
-                          bytes);
+              ? task.addSaved(options.argumentIndices[index])
+              : task.addBuffer(task.addSlot(options.argumentKinds[index],
+                                            options.argumentIndices[index],
+                                            bytes),
+                               bytes);
       views[argument] = View::contiguous(buffer, typeOf(argument).getShape());
     }
     auto returned = function.front().getTerminator();
     for (auto [index, value] : llvm::enumerate(returned->getOperands())) {
       int64_t bytes = tensorBytes(typeOf(value));
       if (options.discard[index])
-        resultBuffers.push_back(addWorkspace(bytes));
+        resultBuffers.push_back(task.addWorkspace(bytes));
       else if (options.resultKinds[index] == schedule::SlotKind::saved)
-        resultBuffers.push_back(addSaved(options.resultIndices[index]));
+        resultBuffers.push_back(task.addSaved(options.resultIndices[index]));
       else
         resultBuffers.push_back(
-            addBuffer(addSlot(options.resultKinds[index],
-                              options.resultIndices[index], bytes),
-                      bytes));
+            task.addBuffer(task.addSlot(options.resultKinds[index],
+                                        options.resultIndices[index], bytes),
+                           bytes));
     }
-  }
-
-  int addSlot(schedule::SlotKind kind, int64_t index, int64_t bytes) {
-    // In-place results (parameters, states) share the slot of the argument.
-    for (auto [position, slot] : llvm::enumerate(slots))
-      if (slot.kind == kind && slot.index == index)
-        return position;
-    slots.push_back({kind, index, bytes});
-    return slots.size() - 1;
-  }
-
-  int addBuffer(int slot, int64_t bytes) {
-    buffers.push_back({slot, 0, bytes});
-    return buffers.size() - 1;
-  }
-
-  int addWorkspace(int64_t bytes) { return addBuffer(-1, bytes); }
-
-  /// Saved value `index` in the saved block.
-  int addSaved(int64_t index) {
-    int64_t offset = 0, total = 0;
-    for (auto [position, type] : llvm::enumerate(options.savedTypes)) {
-      total = schedule::alignTo64(total);
-      if (static_cast<int64_t>(position) == index)
-        offset = total;
-      total += tensorBytes(nn::instantiate(type, options.microbatch));
-    }
-    cost.saved = total;
-    int64_t bytes = tensorBytes(
-        nn::instantiate(options.savedTypes[index], options.microbatch));
-    int buffer = addBuffer(addSlot(schedule::SlotKind::saved, 0, total), bytes);
-    buffers[buffer].offset = offset;
-    return buffer;
   }
 
   //===--------------------------------------------------------------------===//
@@ -247,7 +191,7 @@ private:
   }
 
   View allocate(Value value) {
-    return View::contiguous(addWorkspace(tensorBytes(typeOf(value))),
+    return View::contiguous(task.addWorkspace(tensorBytes(typeOf(value))),
                             typeOf(value).getShape());
   }
 
@@ -287,7 +231,7 @@ private:
     for (int64_t axis = type.getRank() - 1; axis-- > 0;
          step *= type.getDimSize(axis))
       view.strides[axis] = step;
-    view.buffer = addWorkspace(view.span(type.getShape()) * size);
+    view.buffer = task.addWorkspace(view.span(type.getShape()) * size);
     return view;
   }
 
@@ -385,7 +329,9 @@ private:
         // has its axes in another order.
         bool isLhs = obstacle == ProductObstacle::Lhs ? !copied[0] : copied[1];
         View &operand = isLhs ? lhs : rhs;
-        View target = orderForProduct(op, isLhs, isLhs ? rhs : lhs);
+        View target =
+            orderForProduct(op, isLhs, views[isLhs ? op.getLhs() : op.getRhs()],
+                            isLhs ? rhs : lhs);
         // Where a copy would look the same, it is the result's order that does
         // not fit.
         if (operand.strides == target.strides && !temporary) {
@@ -398,7 +344,7 @@ private:
             copies->second.strides == target.strides) {
           operand = copies->second;
         } else {
-          target.buffer = addWorkspace(tensorBytes(typeOf(value)));
+          target.buffer = task.addWorkspace(tensorBytes(typeOf(value)));
           if (failed(copy(typeOf(value), operand, {target}, op.getLoc())))
             return failure();
           operand = reordered[value] = target;
@@ -421,15 +367,13 @@ private:
     launch.extent = product.blocks;
     launch.family = HM_FAMILY_GEMM;
     launch.gemm = product.gemm;
-    touch(launch, a, aValue.getType(), schedule::Access::Read);
-    touch(launch, b, bValue.getType(), schedule::Access::Read);
-    touch(launch, c, op.getResult().getType(),
-          product.gemm.accumulate ? schedule::Access::ReadWrite
-                                  : schedule::Access::Write);
-    cost.flops += product.flops;
-    for (const Launch::Operand &operand : launch.operands)
-      cost.productBytes += operand.bytes;
-    add(std::move(launch));
+    launch.flops = product.flops;
+    launch.touch(a, aValue.getType(), schedule::Access::Read);
+    launch.touch(b, bValue.getType(), schedule::Access::Read);
+    launch.touch(c, op.getResult().getType(),
+                 product.gemm.accumulate ? schedule::Access::ReadWrite
+                                         : schedule::Access::Write);
+    task.add(std::move(launch));
   }
 
   LogicalResult lowerConcat(nn::ConcatOp concat) {
@@ -456,9 +400,8 @@ private:
       whole = allocate(pad.getResult());
     if (isZero(fill)) {
       Launch launch{pad.getLoc(), Launch::Kind::Fill};
-      touch(launch, whole, type, schedule::Access::Write);
-      cost.kernelBytes += launch.operands.front().bytes;
-      add(std::move(launch));
+      launch.touch(whole, type, schedule::Access::Write);
+      task.add(std::move(launch));
     } else if (failed(lowerSplat(pad, fill, whole))) {
       return failure();
     }
@@ -524,12 +467,12 @@ private:
 
   /// The operand that occupies the very memory of a result, or -1.
   int findInPlace(Operation *op, const View &result) {
-    const Buffer &buffer = buffers[result.buffer];
+    const TaskBuilder::Buffer &buffer = task.getBuffer(result.buffer);
     if (buffer.slot < 0)
       return -1;
     for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
       const View &view = views[operand];
-      const Buffer &other = buffers[view.buffer];
+      const TaskBuilder::Buffer &other = task.getBuffer(view.buffer);
       if (other.slot == buffer.slot && other.offset == buffer.offset &&
           view.offset == result.offset && view.strides == result.strides)
         return index;
@@ -545,7 +488,7 @@ private:
       return failure();
     SmallVector<int> temporaries;
     for (int64_t bytes : emitted->temporaries)
-      temporaries.push_back(addWorkspace(bytes));
+      temporaries.push_back(task.addWorkspace(bytes));
     for (const codegen::Launch &part : emitted->launches) {
       Launch launch{loc, Launch::Kind::Kernel};
       launch.kernel = part.function;
@@ -556,22 +499,22 @@ private:
         switch (argument.kind) {
         case codegen::Argument::Operand: {
           Value operand = spec.op->getOperand(argument.index);
-          touch(launch, views[operand], operand.getType(),
-                schedule::Access::Read);
+          launch.touch(views[operand], operand.getType(),
+                       schedule::Access::Read);
           break;
         }
         case codegen::Argument::Result:
-          touch(launch, results[argument.index],
-                spec.op->getResult(argument.index).getType(),
-                !argument.written ? schedule::Access::Read
-                : spec.accumulate[argument.index] ||
-                        spec.inPlace[argument.index] >= 0
-                    ? schedule::Access::ReadWrite
-                    : schedule::Access::Write);
+          launch.touch(results[argument.index],
+                       spec.op->getResult(argument.index).getType(),
+                       !argument.written ? schedule::Access::Read
+                       : spec.accumulate[argument.index] ||
+                               spec.inPlace[argument.index] >= 0
+                           ? schedule::Access::ReadWrite
+                           : schedule::Access::Write);
           break;
         case codegen::Argument::Temporary: {
           int buffer = temporaries[argument.index];
-          launch.operands.push_back({buffer, 0, buffers[buffer].bytes,
+          launch.operands.push_back({buffer, 0, task.getBuffer(buffer).bytes,
                                      argument.written
                                          ? schedule::Access::Write
                                          : schedule::Access::Read});
@@ -579,9 +522,7 @@ private:
         }
         }
       }
-      for (const Launch::Operand &operand : launch.operands)
-        cost.kernelBytes += operand.bytes;
-      add(std::move(launch));
+      task.add(std::move(launch));
     }
     return success();
   }
@@ -618,53 +559,6 @@ private:
     return result;
   }
 
-  /// How a copy of an operand of a product lies: batched axes, then free ones,
-  /// then contracted ones, the contracted ones in the order that they have in
-  /// the memory of the other operand. The right operand has its free axes last,
-  /// unless they step the furthest where it lies now: a weight of a convolution
-  /// is reordered row by row.
-  View orderForProduct(nn::DotGeneralOp op, bool isLhs, const View &other) {
-    Value value = isLhs ? op.getLhs() : op.getRhs();
-    ArrayRef<int64_t> batch = isLhs ? op.getLhsBatch() : op.getRhsBatch();
-    ArrayRef<int64_t> contract =
-        isLhs ? op.getLhsContract() : op.getRhsContract();
-    ArrayRef<int64_t> otherContract =
-        isLhs ? op.getRhsContract() : op.getLhsContract();
-    RankedTensorType type = typeOf(value);
-    const View &view = views[value];
-    SmallVector<int64_t> free,
-        pairs = llvm::to_vector(llvm::seq<int64_t>(0, contract.size()));
-    int64_t freeStep = INT64_MAX, contractStep = 0;
-    for (int64_t axis = 0; axis < type.getRank(); ++axis)
-      if (!llvm::is_contained(batch, axis) &&
-          !llvm::is_contained(contract, axis)) {
-        free.push_back(axis);
-        freeStep = std::min(freeStep, view.strides[axis]);
-      }
-    for (int64_t axis : contract)
-      contractStep =
-          std::max(contractStep, view.strides[axis] * type.getDimSize(axis));
-    bool isFreeFirst = isLhs || (!free.empty() && freeStep >= contractStep);
-    llvm::stable_sort(pairs, [&](int64_t a, int64_t b) {
-      return other.strides[otherContract[a]] > other.strides[otherContract[b]];
-    });
-    SmallVector<int64_t> order(batch);
-    if (isFreeFirst)
-      llvm::append_range(order, free);
-    for (int64_t pair : pairs)
-      order.push_back(contract[pair]);
-    if (!isFreeFirst)
-      llvm::append_range(order, free);
-
-    View target = View::contiguous(-1, type.getShape());
-    int64_t stride = 1;
-    for (int64_t axis : llvm::reverse(order)) {
-      target.strides[axis] = stride;
-      stride *= type.getDimSize(axis);
-    }
-    return target;
-  }
-
   LogicalResult lowerReturn(func::ReturnOp op) {
     for (auto [index, value] : llvm::enumerate(op.getOperands())) {
       View target =
@@ -679,134 +573,14 @@ private:
     return success();
   }
 
-  //===--------------------------------------------------------------------===//
-  // Launches
-  //===--------------------------------------------------------------------===//
-
-  void touch(Launch &launch, const View &view, Type type,
-             schedule::Access access) {
-    auto tensor = cast<RankedTensorType>(type);
-    int64_t size = elementBytes(tensor.getElementType());
-    launch.operands.push_back({view.buffer, view.offset * size,
-                               view.span(tensor.getShape()) * size, access});
-  }
-
-  void add(Launch launch) {
-    for (const Launch::Operand &operand : launch.operands) {
-      Buffer &buffer = buffers[operand.buffer];
-      buffer.first = std::min<int>(buffer.first, launches.size());
-      buffer.last = std::max<int>(buffer.last, launches.size());
-    }
-    launches.push_back(std::move(launch));
-  }
-
-  /// Interval packing: largest first, at the lowest offset free over the whole
-  /// life.
-  void assignWorkspace() {
-    SmallVector<Buffer *> order;
-    for (Buffer &buffer : buffers)
-      if (buffer.slot < 0 && buffer.last >= 0)
-        order.push_back(&buffer);
-    llvm::stable_sort(order, [](const Buffer *a, const Buffer *b) {
-      return a->bytes > b->bytes;
-    });
-    SmallVector<Buffer *> placed;
-    for (Buffer *buffer : order) {
-      SmallVector<Buffer *> conflicts;
-      for (Buffer *other : placed)
-        if (buffer->first <= other->last && other->first <= buffer->last)
-          conflicts.push_back(other);
-      llvm::sort(conflicts, [](const Buffer *a, const Buffer *b) {
-        return a->offset < b->offset;
-      });
-      int64_t offset = 0;
-      for (Buffer *other : conflicts) {
-        if (offset + schedule::alignTo64(buffer->bytes) <= other->offset)
-          break;
-        offset =
-            std::max(offset, other->offset + schedule::alignTo64(other->bytes));
-      }
-      buffer->offset = offset;
-      cost.workspace = std::max(cost.workspace, offset + buffer->bytes);
-      placed.push_back(buffer);
-    }
-  }
-
-  void emit() {
-    cost.launches = launches.size();
-    int workspaceSlot = -1;
-    int64_t workspaceOffset = 0;
-    if (cost.workspace && options.workspaceInResult) {
-      workspaceSlot = addSlot(schedule::SlotKind::result, 0, 0);
-      workspaceOffset = schedule::alignTo64(slots[workspaceSlot].bytes);
-      slots[workspaceSlot].bytes = workspaceOffset + cost.workspace;
-      ++cost.launches;
-    } else if (cost.workspace) {
-      workspaceSlot = addSlot(schedule::SlotKind::workspace, 0, cost.workspace);
-    }
-    OpBuilder builder(module.getContext());
-    builder.setInsertionPointToEnd(module.getBody());
-    MLIRContext *context = module.getContext();
-    SmallVector<schedule::SlotAttr> slotAttributes;
-    for (const Slot &slot : slots)
-      slotAttributes.push_back(
-          schedule::SlotAttr::get(context, slot.kind, slot.index, slot.bytes));
-    auto task = schedule::TaskOp::create(builder, function.getLoc(),
-                                         options.name, slotAttributes);
-    builder.setInsertionPointToEnd(&task.getBlock());
-    if (workspaceOffset) // the slot is copied as a whole
-      schedule::FillOp::create(
-          builder, function.getLoc(),
-          schedule::RefAttr::get(context, workspaceSlot, 0,
-                                 slots[workspaceSlot].bytes,
-                                 schedule::Access::Write),
-          /*value=*/0);
-    for (const Launch &launch : launches) {
-      SmallVector<schedule::RefAttr> refs;
-      for (const Launch::Operand &operand : launch.operands) {
-        const Buffer &buffer = buffers[operand.buffer];
-        bool isWorkspace = buffer.slot < 0;
-        int64_t offset = buffer.offset + operand.offset +
-                         (isWorkspace ? workspaceOffset : 0);
-        refs.push_back(schedule::RefAttr::get(
-            context, isWorkspace ? workspaceSlot : buffer.slot, offset,
-            operand.bytes, operand.access));
-      }
-      switch (launch.kind) {
-      case Launch::Kind::Kernel:
-        schedule::LaunchOp::create(
-            builder, launch.loc, launch.kernel, refs, launch.extent,
-            launch.grain,
-            options.family.value_or(
-                static_cast<schedule::Family>(launch.family)));
-        break;
-      case Launch::Kind::Product:
-        schedule::GemmOp::create(builder, launch.loc, launch.gemm, refs);
-        break;
-      case Launch::Kind::Fill:
-        schedule::FillOp::create(builder, launch.loc, refs.front(),
-                                 /*value=*/0);
-        break;
-      }
-    }
-  }
-
-  struct Slot {
-    schedule::SlotKind kind;
-    int64_t index, bytes;
-  };
-
   func::FuncOp function;
   const TaskOptions &options;
   ModuleOp module, kernels;
-  SmallVector<Slot> slots;
-  SmallVector<Buffer> buffers;
+  TaskBuilder task;
   SmallVector<int> resultBuffers;
-  std::vector<Launch> launches;
   DenseMap<Value, View> views;
   DenseMap<Operation *, Destination> concatenations, sums;
   DenseMap<Value, View> reordered; ///< the last copy of a product's operand
-  TaskCost cost;
 };
 
 } // namespace

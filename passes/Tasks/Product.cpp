@@ -199,3 +199,45 @@ ProductObstacle harmony::mapProduct(nn::DotGeneralOp op, const View &lhs,
   product.flops = 2.0 * batches * gemm.m * gemm.n * gemm.k;
   return ProductObstacle::None;
 }
+
+View harmony::orderForProduct(nn::DotGeneralOp op, bool isLhs, const View &view,
+                              const View &other) {
+  Value value = isLhs ? op.getLhs() : op.getRhs();
+  ArrayRef<int64_t> batch = isLhs ? op.getLhsBatch() : op.getRhsBatch();
+  ArrayRef<int64_t> contract =
+      isLhs ? op.getLhsContract() : op.getRhsContract();
+  ArrayRef<int64_t> otherContract =
+      isLhs ? op.getRhsContract() : op.getLhsContract();
+  auto type = cast<RankedTensorType>(value.getType());
+  SmallVector<int64_t> free,
+      pairs = llvm::to_vector(llvm::seq<int64_t>(0, contract.size()));
+  int64_t freeStep = INT64_MAX, contractStep = 0;
+  for (int64_t axis = 0; axis < type.getRank(); ++axis)
+    if (!llvm::is_contained(batch, axis) &&
+        !llvm::is_contained(contract, axis)) {
+      free.push_back(axis);
+      freeStep = std::min(freeStep, view.strides[axis]);
+    }
+  for (int64_t axis : contract)
+    contractStep =
+        std::max(contractStep, view.strides[axis] * type.getDimSize(axis));
+  bool isFreeFirst = isLhs || (!free.empty() && freeStep >= contractStep);
+  llvm::stable_sort(pairs, [&](int64_t a, int64_t b) {
+    return other.strides[otherContract[a]] > other.strides[otherContract[b]];
+  });
+  SmallVector<int64_t> order(batch);
+  if (isFreeFirst)
+    llvm::append_range(order, free);
+  for (int64_t pair : pairs)
+    order.push_back(contract[pair]);
+  if (!isFreeFirst)
+    llvm::append_range(order, free);
+
+  View target = View::contiguous(-1, type.getShape());
+  int64_t stride = 1;
+  for (int64_t axis : llvm::reverse(order)) {
+    target.strides[axis] = stride;
+    stride *= type.getDimSize(axis);
+  }
+  return target;
+}

@@ -38,6 +38,14 @@ ProductObstacle mapProduct(nn::DotGeneralOp op, const View &lhs,
                            const View &rhs, const View &result, bool accumulate,
                            Product &product);
 
+/// How a copy of an operand of a product lies: batched axes, then free ones,
+/// then contracted ones, the contracted ones in the order that they have in
+/// the memory of the other operand. The right operand has its free axes last,
+/// unless they step the furthest where it lies now (`view`): a weight of a
+/// convolution is reordered row by row. The result names no buffer.
+View orderForProduct(nn::DotGeneralOp op, bool isLhs, const View &view,
+                     const View &other);
+
 } // namespace harmony
 
 #endif // PASSES_TASKS_PRODUCT_H

@@ -1,0 +1,161 @@
+//===- TaskBuilder.cpp - Tasks while they grow ----------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Tasks/TaskBuilder.h"
+
+#include "dialects/NN/NN.h"
+
+using namespace mlir;
+using namespace harmony;
+using schedule::SlotKind;
+
+int TaskBuilder::addSlot(SlotKind kind, int64_t index, int64_t bytes) {
+  for (auto [position, slot] : llvm::enumerate(slots))
+    if (slot.kind == kind && slot.index == index)
+      return position;
+  slots.push_back({kind, index, bytes});
+  return slots.size() - 1;
+}
+
+int TaskBuilder::addBuffer(int slot, int64_t bytes) {
+  buffers.push_back({slot, 0, bytes});
+  return buffers.size() - 1;
+}
+
+int TaskBuilder::addSaved(int64_t index) {
+  int64_t offset = 0, total = 0;
+  for (auto [position, type] : llvm::enumerate(options.savedTypes)) {
+    total = schedule::alignTo64(total);
+    if (static_cast<int64_t>(position) == index)
+      offset = total;
+    total += tensorBytes(nn::instantiate(type, options.microbatch));
+  }
+  cost.saved = total;
+  int64_t bytes = tensorBytes(
+      nn::instantiate(options.savedTypes[index], options.microbatch));
+  int buffer = addBuffer(addSlot(SlotKind::saved, 0, total), bytes);
+  buffers[buffer].offset = offset;
+  return buffer;
+}
+
+void TaskBuilder::Launch::touch(const View &view, Type type,
+                                schedule::Access access) {
+  auto tensor = cast<RankedTensorType>(type);
+  int64_t size = elementBytes(tensor.getElementType());
+  operands.push_back({view.buffer, view.offset * size,
+                      view.span(tensor.getShape()) * size, access});
+}
+
+void TaskBuilder::add(Launch launch) {
+  bool isProduct = launch.kind == Launch::Kind::Product;
+  for (const Launch::Operand &operand : launch.operands) {
+    Buffer &buffer = buffers[operand.buffer];
+    buffer.first = std::min<int>(buffer.first, launches.size());
+    buffer.last = std::max<int>(buffer.last, launches.size());
+    (isProduct ? cost.productBytes : cost.kernelBytes) += operand.bytes;
+  }
+  cost.flops += launch.flops;
+  launches.push_back(std::move(launch));
+}
+
+/// Interval packing: largest first, at the lowest offset free over the whole
+/// life.
+void TaskBuilder::assignWorkspace() {
+  SmallVector<Buffer *> order;
+  for (Buffer &buffer : buffers)
+    if (buffer.slot < 0 && buffer.last >= 0)
+      order.push_back(&buffer);
+  llvm::stable_sort(order, [](const Buffer *a, const Buffer *b) {
+    return a->bytes > b->bytes;
+  });
+  SmallVector<Buffer *> placed;
+  for (Buffer *buffer : order) {
+    SmallVector<Buffer *> conflicts;
+    for (Buffer *other : placed)
+      if (buffer->first <= other->last && other->first <= buffer->last)
+        conflicts.push_back(other);
+    llvm::sort(conflicts, [](const Buffer *a, const Buffer *b) {
+      return a->offset < b->offset;
+    });
+    int64_t offset = 0;
+    for (Buffer *other : conflicts) {
+      if (offset + schedule::alignTo64(buffer->bytes) <= other->offset)
+        break;
+      offset =
+          std::max(offset, other->offset + schedule::alignTo64(other->bytes));
+    }
+    buffer->offset = offset;
+    cost.workspace = std::max(cost.workspace, offset + buffer->bytes);
+    placed.push_back(buffer);
+  }
+}
+
+void TaskBuilder::emit(ModuleOp module, Location loc) {
+  cost.launches = launches.size();
+  int workspaceSlot = -1;
+  int64_t workspaceOffset = 0;
+  if (cost.workspace && options.workspaceInResult) {
+    workspaceSlot = addSlot(SlotKind::result, 0, 0);
+    workspaceOffset = schedule::alignTo64(slots[workspaceSlot].bytes);
+    slots[workspaceSlot].bytes = workspaceOffset + cost.workspace;
+    ++cost.launches;
+  } else if (cost.workspace) {
+    workspaceSlot = addSlot(SlotKind::workspace, 0, cost.workspace);
+  }
+  OpBuilder builder(module.getContext());
+  builder.setInsertionPointToEnd(module.getBody());
+  MLIRContext *context = module.getContext();
+  SmallVector<schedule::SlotAttr> slotAttributes;
+  for (const Slot &slot : slots)
+    slotAttributes.push_back(
+        schedule::SlotAttr::get(context, slot.kind, slot.index, slot.bytes));
+  auto task =
+      schedule::TaskOp::create(builder, loc, options.name, slotAttributes);
+  builder.setInsertionPointToEnd(&task.getBlock());
+  if (workspaceOffset) // the slot is copied as a whole
+    schedule::FillOp::create(builder, loc,
+                             schedule::RefAttr::get(context, workspaceSlot, 0,
+                                                    slots[workspaceSlot].bytes,
+                                                    schedule::Access::Write),
+                             /*value=*/0);
+  for (const Launch &launch : launches)
+    emitLaunch(builder, launch, workspaceSlot, workspaceOffset);
+}
+
+void TaskBuilder::emitLaunch(OpBuilder &builder, const Launch &launch,
+                             int workspaceSlot, int64_t workspaceOffset) const {
+  SmallVector<schedule::RefAttr> refs;
+  for (const Launch::Operand &operand : launch.operands) {
+    const Buffer &buffer = buffers[operand.buffer];
+    bool isWorkspace = buffer.slot < 0;
+    int64_t offset =
+        buffer.offset + operand.offset + (isWorkspace ? workspaceOffset : 0);
+    refs.push_back(schedule::RefAttr::get(
+        builder.getContext(), isWorkspace ? workspaceSlot : buffer.slot, offset,
+        operand.bytes, operand.access));
+  }
+  switch (launch.kind) {
+  case Launch::Kind::Kernel:
+    schedule::LaunchOp::create(
+        builder, launch.loc, launch.kernel, refs, launch.extent, launch.grain,
+        options.family.value_or(static_cast<schedule::Family>(launch.family)));
+    break;
+  case Launch::Kind::Product:
+    schedule::GemmOp::create(builder, launch.loc, launch.gemm, refs);
+    break;
+  case Launch::Kind::Fill:
+    schedule::FillOp::create(builder, launch.loc, refs.front(),
+                             /*value=*/0);
+    break;
+  }
+}
+
+TaskCost TaskBuilder::finish(ModuleOp module, Location loc) {
+  assignWorkspace();
+  emit(module, loc);
+  return cost;
+}
