@@ -28,6 +28,24 @@
 
 namespace harmony::planner {
 
+/// Accesses by phase, ascending; those of one phase become one. Only phases and
+/// what is touched are known by now: of the rest, one access is kept.
+template <typename Access>
+std::vector<Access> mergeByPhase(std::vector<Access> accesses) {
+  std::sort(accesses.begin(), accesses.end(),
+            [](const Access &a, const Access &b) { return a.phase < b.phase; });
+  std::vector<Access> merged;
+  for (const Access &access : accesses)
+    if (!merged.empty() && merged.back().phase == access.phase) {
+      merged.back().first |= access.first;
+      merged.back().second |= access.second;
+      merged.back().writes |= access.writes;
+    } else {
+      merged.push_back(access);
+    }
+  return merged;
+}
+
 /// The queues of a device.
 enum Lane {
   computeLane,

@@ -50,18 +50,7 @@ std::vector<TensorBuilder::Access> TensorBuilder::runAccesses(int t) const {
         accesses.push_back({p, again, use.backwardReads, false});
     }
   }
-  std::sort(accesses.begin(), accesses.end(),
-            [](const Access &a, const Access &b) { return a.phase < b.phase; });
-  std::vector<Access> merged;
-  for (const Access &access : accesses)
-    if (!merged.empty() && merged.back().phase == access.phase) {
-      merged.back().first |= access.first;
-      merged.back().second |= access.second;
-      merged.back().writes |= access.writes;
-    } else {
-      merged.push_back(access);
-    }
-  return merged;
+  return mergeByPhase(std::move(accesses));
 }
 
 /// What forward phases on several devices write goes through the host store

@@ -72,7 +72,6 @@ private:
   std::vector<Access> valueAccesses(int v) const;
   Access backwardAccess(int v, int consumer, int p) const;
   std::vector<Access> gradientAccesses(int v) const;
-  static std::vector<Access> merge(std::vector<Access> accesses);
 
   bool overlap(int p, int q) const;
   bool isNext(int p, int q) const;

@@ -45,7 +45,7 @@ std::vector<ValueBuilder::Access> ValueBuilder::valueAccesses(int v) const {
         accesses.push_back(access);
     }
   }
-  return merge(std::move(accesses));
+  return mergeByPhase(std::move(accesses));
 }
 
 /// What a consumer's backward phase reads of the value itself rather than of a
@@ -71,23 +71,7 @@ std::vector<ValueBuilder::Access> ValueBuilder::gradientAccesses(int v) const {
         accesses.push_back({p, false, true, true});
   for (int p : b.backwardPhases[value.producer])
     accesses.push_back({p, false, true, false});
-  return merge(std::move(accesses));
-}
-
-std::vector<ValueBuilder::Access>
-ValueBuilder::merge(std::vector<Access> accesses) {
-  std::sort(accesses.begin(), accesses.end(),
-            [](const Access &a, const Access &b) { return a.phase < b.phase; });
-  std::vector<Access> merged;
-  for (const Access &access : accesses)
-    if (!merged.empty() && merged.back().phase == access.phase) {
-      merged.back().first |= access.first;
-      merged.back().second |= access.second;
-      merged.back().writes |= access.writes;
-    } else {
-      merged.push_back(access);
-    }
-  return merged;
+  return mergeByPhase(std::move(accesses));
 }
 
 //===--- what may pass how ---===//

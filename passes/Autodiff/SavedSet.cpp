@@ -31,8 +31,8 @@ bool harmony::autodiff::isRecomputable(Value value) {
     return false;
   if (isa<LayerNormOp>(op))
     return value == cast<LayerNormOp>(op).getResult();
-  if (isView(op) || isa<IotaOp, RandomOp, GetOp, SoftmaxOp, GeluOp, MaxPoolOp, SumPoolOp,
-                        arith::ConstantOp>(op))
+  if (isView(op) || isa<IotaOp, RandomOp, GetOp, SoftmaxOp, GeluOp, MaxPoolOp,
+                        SumPoolOp, arith::ConstantOp>(op))
     return true;
   return isa_and_nonnull<arith::ArithDialect, math::MathDialect>(
              op->getDialect()) &&

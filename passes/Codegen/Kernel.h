@@ -33,8 +33,8 @@ struct View {
 
 /// A kernel to be made. `op` is an nn.group, or a single op of those that a
 /// group may hold, or nn.scatter_add, nn.transpose, nn.slice, nn.pad,
-/// nn.concat, or an op with windows; its types are static. Empty `accumulate` and `inPlace` stand for
-/// none.
+/// nn.concat, or an op with windows; its types are static. Empty `accumulate`
+/// and `inPlace` stand for none.
 struct KernelSpec {
   mlir::Operation *op;
   llvm::SmallVector<View> operands, results;

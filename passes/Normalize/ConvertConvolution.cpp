@@ -180,6 +180,26 @@ Tensor splitOutputs(TensorBuilder &t, const Tensor &weights, int64_t groups) {
   return t.reshape(weights, split);
 }
 
+/// Whether the shapes are [N, C, n..] and [., ., k..], of one rank.
+bool areImageAndWeights(const Tensor &x, const Tensor &weights) {
+  return x.rank() > 2 && weights.rank() == x.rank() &&
+         weights.batchAxis() < 0 && !x.shape()[1].isBatch();
+}
+
+SmallVector<int64_t> kernelOf(const Tensor &weights) {
+  SmallVector<int64_t> kernel;
+  for (const Extent &extent : weights.shape().drop_front(2))
+    kernel.push_back(extent.size);
+  return kernel;
+}
+
+/// Output 0: `result`, whose channels are last, and the bias if there is one.
+void writeImage(Binder &b, Tensor result, const Tensor &bias) {
+  if (bias)
+    result = b.build().add(result, bias);
+  b.output(0, b.build().fromChannelsLast(result));
+}
+
 void convertConv(Binder &b) {
   TensorBuilder &t = b.build();
   Tensor x = b.input(0), weights = b.input(1), bias = b.optionalInput(2);
@@ -187,16 +207,12 @@ void convertConv(Binder &b) {
   if (!x || !weights)
     return;
   int64_t rank = x.rank() - 2;
-  if (rank < 1 || weights.rank() != x.rank() || weights.batchAxis() >= 0 ||
-      x.shape()[1].isBatch()) {
+  if (!areImageAndWeights(x, weights)) {
     b.refuse("expected an input [N, C, n..] and weights [O, C, k..], not " +
              toString(x.shape()) + " and " + toString(weights.shape()));
     return;
   }
-  SmallVector<int64_t> kernel;
-  for (const Extent &extent : weights.shape().drop_front(2))
-    kernel.push_back(extent.size);
-  std::optional<Geometry> g = readGeometry(b, x.shape(), kernel);
+  std::optional<Geometry> g = readGeometry(b, x.shape(), kernelOf(weights));
   if (!g)
     return;
   int64_t channels = x.shape()[1].size, outputs = weights.shape()[0].size,
@@ -253,11 +269,7 @@ void convertConv(Binder &b) {
   axes.lhsContract.push_back(outer + 1 + rank + offsets);
   axes.rhsContract.push_back(outer + 1 + offsets);
   Tensor result = t.dot(rows, t.transpose(weights, permutation), axes);
-  if (outer)
-    result = joinGroups(t, result);
-  if (bias)
-    result = t.add(result, bias);
-  b.output(0, t.fromChannelsLast(result));
+  writeImage(b, outer ? joinGroups(t, result) : result, bias);
 }
 
 /// The windows that a transposed convolution adds up: the image of `window` is
@@ -329,8 +341,7 @@ void convertConvTranspose(Binder &b) {
   if (!x || !weights)
     return;
   int64_t rank = x.rank() - 2;
-  if (rank < 1 || weights.rank() != x.rank() || weights.batchAxis() >= 0 ||
-      x.shape()[1].isBatch() || groups < 1 ||
+  if (!areImageAndWeights(x, weights) || groups < 1 ||
       x.shape()[1] != weights.shape()[0] || x.shape()[1].size % groups != 0) {
     b.refuse("expected an input [N, C, n..] and weights [C, O, k..] with C a "
              "multiple of group " +
@@ -338,10 +349,7 @@ void convertConvTranspose(Binder &b) {
              toString(weights.shape()));
     return;
   }
-  SmallVector<int64_t> kernel;
-  for (const Extent &extent : weights.shape().drop_front(2))
-    kernel.push_back(extent.size);
-  std::optional<Geometry> g = readTransposed(b, x.shape(), kernel);
+  std::optional<Geometry> g = readTransposed(b, x.shape(), kernelOf(weights));
   if (!g)
     return;
   Tensor image = t.toChannelsLast(x);
@@ -365,11 +373,7 @@ void convertConvTranspose(Binder &b) {
     order.push_back(outer + 2 + rank + axis);
   order.push_back(outer + 1 + rank);
   Tensor result = t.fold(t.transpose(windows, order), g->window, g->image);
-  if (outer)
-    result = joinGroups(t, result);
-  if (bias)
-    result = t.add(result, bias);
-  b.output(0, t.fromChannelsLast(result));
+  writeImage(b, outer ? joinGroups(t, result) : result, bias);
 }
 
 void convertMaxPool(Binder &b) {
