@@ -4,7 +4,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-
 //
 // Every command instance has a vector clock: how far each queue is known to be
 // when it starts. Every byte carries whose it is, the microbatch in which it
@@ -15,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Memory/Memory.h"
+#include "passes/Memory/SlotAccess.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -73,12 +73,6 @@ private:
     if (it->first != at)
       segments.emplace_hint(std::next(it), at, it->second);
   }
-};
-
-/// Bytes of one slot that a task reads before it writes them, or writes.
-struct SlotAccess {
-  int64_t slot = 0, begin = 0, end = 0;
-  bool write = false;
 };
 
 /// A queue of one program, flattened: loops as ranges of items.
@@ -355,7 +349,10 @@ private:
   LogicalResult performTask(FlatSymbolRefAttr name, ArrayAttr at,
                             int64_t iteration) {
     auto task = cast<TaskOp>(symbols.lookup(name.getAttr()));
-    for (const SlotAccess &access : getTaskAccesses(task)) {
+    auto [accesses, inserted] = taskAccesses.try_emplace(task);
+    if (inserted)
+      accesses->second = findSlotAccesses(task);
+    for (const SlotAccess &access : accesses->second) {
       auto address = cast<AtAttr>(at[access.slot]);
       if (failed(touch(address.getPlace(), iteration, -1,
                        address.getOffset() + access.begin,
@@ -363,61 +360,6 @@ private:
         return failure();
     }
     return success();
-  }
-
-  /// What a task reads before it has written it, then what it writes.
-  const std::vector<SlotAccess> &getTaskAccesses(TaskOp task) {
-    auto [entry, inserted] = taskAccesses.try_emplace(task);
-    std::vector<SlotAccess> &accesses = entry->second;
-    if (!inserted)
-      return accesses;
-    std::vector<std::map<int64_t, int64_t>> written(
-        task.getSlots().size()); // begin -> end, disjoint
-    auto read = [&](RefAttr ref) {
-      int64_t begin = ref.getOffset(), end = begin + ref.getBytes();
-      for (auto [from, to] : written[ref.getSlot()]) {
-        if (to <= begin || from >= end)
-          continue;
-        if (from > begin)
-          accesses.push_back({ref.getSlot(), begin, from, false});
-        begin = std::max(begin, to);
-      }
-      if (begin < end)
-        accesses.push_back({ref.getSlot(), begin, end, false});
-    };
-    auto write = [&](RefAttr ref) {
-      int64_t begin = ref.getOffset(), end = begin + ref.getBytes();
-      auto &intervals = written[ref.getSlot()];
-      for (auto it = intervals.begin(); it != intervals.end();) {
-        if (it->second < begin || it->first > end) {
-          ++it;
-          continue;
-        }
-        begin = std::min(begin, it->first);
-        end = std::max(end, it->second);
-        it = intervals.erase(it);
-      }
-      if (begin < end)
-        intervals[begin] = end;
-    };
-    for (Operation &op : task.getBlock()) {
-      SmallVector<RefAttr> refs;
-      if (auto fill = dyn_cast<FillOp>(op))
-        refs.push_back(fill.getRef());
-      else
-        llvm::append_range(
-            refs, op.getAttrOfType<ArrayAttr>("refs").getAsRange<RefAttr>());
-      for (RefAttr ref : refs)
-        if (ref.getAccess() != Access::Write)
-          read(ref);
-      for (RefAttr ref : refs)
-        if (ref.getAccess() != Access::Read)
-          write(ref);
-    }
-    for (auto [slot, intervals] : llvm::enumerate(written))
-      for (auto [begin, end] : intervals)
-        accesses.push_back({static_cast<int64_t>(slot), begin, end, true});
-    return accesses;
   }
 
   LogicalResult performRelease(ReleaseOp release, bool looped,
