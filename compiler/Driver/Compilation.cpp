@@ -158,6 +158,15 @@ int Compilation::differentiate() { return runPasses(buildDifferentiateStage); }
 int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
                          const planner::Machine &machine,
                          const planner::Plan *given) {
+  CompilerOptions wanted = options;
+  // A group's share of the batch can be smaller than --microbatch; an
+  // evaluation of more at once could need more memory than the training step.
+  if (training && !forTraining && wanted.microbatch) {
+    int64_t largest = 1;
+    for (const planner::Phase &phase : trainingPlan.planned.plan.phases)
+      largest = std::max(largest, phase.microbatch);
+    wanted.microbatch = std::min(*wanted.microbatch, largest);
+  }
   ModelOptions build;
   build.training = forTraining;
   build.batch = batch;
@@ -169,7 +178,7 @@ int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
   } else {
     build.microbatches = planner::candidateMicrobatches(
         batch, static_cast<int>(machine.devices.size()),
-        searchOptions(options, forTraining));
+        searchOptions(wanted, forTraining));
   }
   build.splittable = !(*module)->hasAttr("nn.unsplittable");
   build.rates.flopsPerSecond = machine.devices[0].flopsPerSecond;
@@ -179,7 +188,7 @@ int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
   if (failed(built))
     return kRefused;
   model = std::move(*built);
-  outcome = planProblem(model.problem, machine, options, given);
+  outcome = planProblem(model.problem, machine, wanted, given);
   if (outcome.exitCode)
     return outcome.exitCode;
   int groups = outcome.planned.plan.groups;

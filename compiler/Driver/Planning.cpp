@@ -108,7 +108,18 @@ planner::Machine readMachine(const std::string &path) {
   if (!file)
     throw planner::Error(
         path + ": cannot be read; machines known by name: " + machineNames());
-  return planner::machineFromJson(planner::parseJson(text.str(), path), path);
+  planner::Machine machine =
+      planner::machineFromJson(planner::parseJson(text.str(), path), path);
+  // Costs are divided by these; plans whose costs are given do without.
+  for (const planner::Device &device : machine.devices)
+    for (auto [key, rate] :
+         {std::pair("flopsPerSecond", device.flopsPerSecond),
+          std::pair("bytesPerSecond", device.bytesPerSecond)})
+      if (!(rate > 0))
+        throw planner::Error(path + ": " + key + " of device '" + device.name +
+                             "' is " + std::to_string(rate) +
+                             ", accepted is more than 0");
+  return machine;
 }
 
 /// docs/Planner.md: devices in the host's memory that share its processors and
