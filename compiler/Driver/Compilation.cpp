@@ -119,6 +119,8 @@ int Compilation::normalize() {
     return error("--optimizer " + options.optimizer +
                  ": the model brings its own optimizer");
   auto main = module->lookupSymbol<func::FuncOp>(kMainName);
+  if (!training && main.getNumResults() == 0)
+    return error("--forward: the model has no output besides the loss");
   for (BlockArgument argument : main.getArguments())
     if (argument.use_empty())
       llvm::errs() << "harmonyc: warning: input '"
