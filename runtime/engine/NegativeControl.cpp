@@ -34,7 +34,7 @@ public:
   explicit Knowledge(const Blob &blob)
       : blob(blob), queues(blob.queues(HM_PROGRAM_STEP)),
         known(queues.size(), std::vector<int64_t>(queues.size())),
-        atSignal(queues.size()) {}
+        atSignal(queues.size()), passed(queues.size()) {}
 
   /// Marks in needed[queue][command] the waits that add knowledge.
   void replay(int64_t step, std::vector<std::vector<bool>> &needed) {
@@ -55,21 +55,18 @@ public:
   }
 
 private:
+  struct Awaited {
+    size_t command, queue;
+    int64_t value;
+  };
+
   bool pass(size_t q, const Cursor &cursor, int64_t step,
             std::vector<std::vector<bool>> &needed) {
     const HmCommand &c = cursor.command();
     if (c.op == HM_OP_WAIT) {
-      size_t r = c.kernel;
-      int64_t value =
-          awaitedValue(c, queues[r].period, step, cursor.iteration());
-      if (value > known[r][r])
+      if (passed[q] == 0 && !passWaits(q, cursor, step, needed))
         return false;
-      if (value > known[q][r]) {
-        needed[q][cursor.index()] = true;
-        const std::vector<int64_t> &then = atSignal[r][value - 1];
-        for (size_t i = 0; i < queues.size(); ++i)
-          known[q][i] = std::max(known[q][i], then[i]);
-      }
+      --passed[q];
     }
     if (c.signal) {
       ++known[q][q];
@@ -78,10 +75,49 @@ private:
     return true;
   }
 
+  /// All waits up to the next command that does something: the queue goes on
+  /// when the last of them is over, so each is judged beside the others.
+  bool passWaits(size_t q, Cursor cursor, int64_t step,
+                 std::vector<std::vector<bool>> &needed) {
+    std::vector<Awaited> waits;
+    for (; !cursor.atEnd() && cursor.command().op == HM_OP_WAIT;
+         cursor.next()) {
+      const HmCommand &c = cursor.command();
+      size_t r = c.kernel;
+      waits.push_back(
+          {cursor.index(), r,
+           awaitedValue(c, queues[r].period, step, cursor.iteration())});
+      if (waits.back().value > known[r][r])
+        return false;
+    }
+    std::vector<int64_t> all = known[q];
+    for (size_t w = 0; w < waits.size(); ++w) {
+      std::vector<int64_t> others = known[q];
+      for (size_t v = 0; v < waits.size(); ++v)
+        if (v != w)
+          learn(others, waits[v]);
+      if (waits[w].value > others[waits[w].queue])
+        needed[q][waits[w].command] = true;
+      learn(all, waits[w]);
+    }
+    known[q] = std::move(all);
+    passed[q] = waits.size();
+    return true;
+  }
+
+  void learn(std::vector<int64_t> &clock, const Awaited &wait) const {
+    if (wait.value <= clock[wait.queue])
+      return;
+    const std::vector<int64_t> &then = atSignal[wait.queue][wait.value - 1];
+    for (size_t i = 0; i < queues.size(); ++i)
+      clock[i] = std::max(clock[i], then[i]);
+  }
+
   const Blob &blob;
   Span<HmQueue> queues;
   std::vector<std::vector<int64_t>> known;
   std::vector<std::vector<std::vector<int64_t>>> atSignal; // [queue][value - 1]
+  std::vector<size_t> passed; // by queue: waits ahead that are over
 };
 
 bool overlap(const HmRef &a, int64_t atA, const HmRef &b, int64_t atB) {
