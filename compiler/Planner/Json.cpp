@@ -298,7 +298,11 @@ json parseJson(const std::string &text, const std::string &where) {
   try {
     return json::parse(text);
   } catch (const json::exception &error) {
-    throw Error(where + ": " + error.what());
+    // The library's text begins with a number of its own, in brackets.
+    std::string what = error.what();
+    size_t number = what.find("] ");
+    throw Error(where + ": is not JSON: " +
+                what.substr(number == std::string::npos ? 0 : number + 2));
   }
 }
 
