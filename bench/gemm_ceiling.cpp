@@ -122,7 +122,7 @@ std::vector<double> measureShared(WorkerPool &pool,
       void *buffers[] = {memory[3 * i].data(), memory[3 * i + 1].data(),
                          memory[3 * i + 2].data()};
       Clock::time_point start = Clock::now();
-      pool.run(task, &shapes[i], buffers, gemmBlocks(shapes[i]), 1, "product");
+      pool.run(task, &shapes[i], buffers, gemmBlocks(shapes[i]), 1);
       double seconds =
           std::chrono::duration<double>(Clock::now() - start).count();
       if (round > 0)
@@ -147,9 +147,8 @@ double measureTriad(WorkerPool &pool, double budget) {
       to[i] = from[i] + 3.0f * scaled[i];
   };
   void *buffers[] = {a.data(), b.data(), c.data()};
-  double seconds = bestSeconds(budget, [&] {
-    pool.run(task, nullptr, buffers, elements, 65536, "triad");
-  });
+  double seconds = bestSeconds(
+      budget, [&] { pool.run(task, nullptr, buffers, elements, 65536); });
   return 12.0 * elements / seconds * 1e-9;
 }
 
