@@ -10,7 +10,7 @@ parallel, and the baselines that virtualise each device's memory, with microbatc
 best size, with and without recomputation. Every executable trains; bytes are those that the run counted, which are
 the plan's or the run fails. Times are of the virtual clock, which carries out the plan with the machine's predicted
 costs and shared links while the arithmetic really runs; for one device the wall time with enforced links stands
-beside. --write puts the tables between the markers of a file; --quick makes small models. Needs the onnx package.
+beside. --write puts the tables between the markers of a file; --quick makes small models. Needs NumPy.
 """
 import argparse, json, os, pathlib, re, subprocess, sys, tempfile
 
