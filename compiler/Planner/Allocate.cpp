@@ -14,10 +14,6 @@ namespace harmony::planner {
 
 namespace {
 
-int64_t aligned(int64_t bytes) {
-  return (bytes + bufferAlignment - 1) / bufferAlignment * bufferAlignment;
-}
-
 /// A live range on a line on which every event has one point, a Run one a step.
 struct Item {
   int buffer;
@@ -38,13 +34,15 @@ public:
   int at(Point point) const { return begin[point.event] + point.step; }
   int size() const { return length; }
 
-  std::vector<Item> items(const Plan &plan, int device) const {
-    std::vector<Item> items;
+  /// By device, up to the last that has a buffer; one at least.
+  std::vector<std::vector<Item>> items(const Plan &plan) const {
+    std::vector<std::vector<Item>> items(1);
     for (int b = 0; b < static_cast<int>(plan.buffers.size()); ++b) {
       const Buffer &buffer = plan.buffers[b];
-      if (buffer.device == device)
-        items.push_back(
-            {b, at(buffer.first), at(buffer.last), aligned(buffer.bytes())});
+      if (buffer.device >= static_cast<int>(items.size()))
+        items.resize(buffer.device + 1);
+      items[buffer.device].push_back(
+          {b, at(buffer.first), at(buffer.last), alignedBytes(buffer.bytes())});
     }
     return items;
   }
@@ -195,25 +193,18 @@ std::vector<int> orderOf(const std::vector<Item> &items, int number) {
 
 } // namespace
 
-static int deviceCount(const Plan &plan) {
-  int devices = 1;
-  for (const Buffer &buffer : plan.buffers)
-    devices = std::max(devices, buffer.device + 1);
-  return devices;
-}
-
 std::vector<int64_t> liveBytes(const Plan &plan) {
   Timeline timeline(plan);
   std::vector<int64_t> bytes;
-  for (int device = 0; device < deviceCount(plan); ++device)
-    bytes.push_back(peakOf(timeline.items(plan, device), timeline.size()));
+  for (const std::vector<Item> &items : timeline.items(plan))
+    bytes.push_back(peakOf(items, timeline.size()));
   return bytes;
 }
 
 static int64_t allocateDevice(Plan &plan, const Timeline &timeline,
-                              int device) {
+                              const std::vector<Item> &items) {
   // What is live throughout lies below all else.
-  std::vector<Item> items = timeline.items(plan, device), passing;
+  std::vector<Item> passing;
   int64_t base = 0;
   for (const Item &item : items) {
     if (!plan.buffers[item.buffer].persistent) {
@@ -247,12 +238,12 @@ static int64_t allocateDevice(Plan &plan, const Timeline &timeline,
 void allocate(Plan &plan) {
   Timeline timeline(plan);
   plan.peakBytes.clear();
-  for (int device = 0; device < deviceCount(plan); ++device)
-    plan.peakBytes.push_back(allocateDevice(plan, timeline, device));
+  for (const std::vector<Item> &items : timeline.items(plan))
+    plan.peakBytes.push_back(allocateDevice(plan, timeline, items));
   int64_t host = 0;
   for (Home &home : plan.homes) {
     home.offset = host;
-    host += aligned(home.bytes());
+    host += alignedBytes(home.bytes());
   }
   plan.hostBytes = host;
 }

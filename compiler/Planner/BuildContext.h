@@ -226,9 +226,7 @@ public:
     buffer.firstSample = firstSample;
     buffer.slotBytes = slotBytes;
     buffer.slots = slots;
-    buffer.stride = slots > 1 ? (slotBytes + bufferAlignment - 1) /
-                                    bufferAlignment * bufferAlignment
-                              : slotBytes;
+    buffer.stride = slots > 1 ? alignedBytes(slotBytes) : slotBytes;
     draft.plan.buffers.push_back(buffer);
     return static_cast<int>(draft.plan.buffers.size()) - 1;
   }

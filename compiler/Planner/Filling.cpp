@@ -17,34 +17,6 @@ namespace {
 /// With more layers a ladder's height is found less exactly.
 constexpr int manyLayers = 200;
 
-/// The most bytes that are live at once, by device.
-std::vector<int64_t> livePeaks(const Plan &plan, int devices) {
-  std::vector<int> begin;
-  begin.reserve(plan.events.size());
-  int points = 0;
-  for (const Event &event : plan.events) {
-    begin.push_back(points);
-    points += event.kind == EventKind::Run ? std::max(1, event.endStep) : 1;
-  }
-  std::vector<std::vector<int64_t>> change(
-      devices, std::vector<int64_t>(static_cast<size_t>(points) + 1, 0));
-  for (const Buffer &buffer : plan.buffers) {
-    int64_t bytes = (buffer.bytes() + bufferAlignment - 1) / bufferAlignment *
-                    bufferAlignment;
-    std::vector<int64_t> &of = change[buffer.device];
-    of[begin[buffer.first.event] + buffer.first.step] += bytes;
-    of[begin[buffer.last.event] + buffer.last.step + 1] -= bytes;
-  }
-  std::vector<int64_t> peaks;
-  for (const std::vector<int64_t> &of : change) {
-    int64_t live = 0, peak = 0;
-    for (int64_t bytes : of)
-      peak = std::max(peak, live += bytes);
-    peaks.push_back(peak);
-  }
-  return peaks;
-}
-
 /// Where in a group's pipeline each layer is.
 struct LayerPlaces {
   std::vector<int> forward, backward; ///< backward -1: none
@@ -314,8 +286,7 @@ std::vector<char> Filling::over(const Decisions &decisions,
                                 const Limits &limits) const {
   Plan plan = build(problem, machine, decisions.choices).plan;
   built += static_cast<int64_t>(plan.events.size());
-  std::vector<int64_t> peaks =
-      livePeaks(plan, static_cast<int>(machine.devices.size()));
+  std::vector<int64_t> peaks = liveBytes(plan);
   std::vector<char> result(decisions.layout.pipeline, 0);
   for (size_t d = 0; d < peaks.size(); ++d)
     result[d % result.size()] |= peaks[d] > limits[d];

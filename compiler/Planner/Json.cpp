@@ -131,11 +131,9 @@ void readPhase(Reader &reader, Phase &phase) {
     throw Error(reader.at("microbatch") + " is " +
                 std::to_string(phase.microbatch) + ", accepted is 1 or more");
   phase.trips = reader.integer("trips");
-  phase.firstSample =
-      reader.has("firstSample") ? reader.integer("firstSample") : 0;
-  phase.firstMicrobatch =
-      reader.has("firstMicrobatch") ? reader.integer("firstMicrobatch") : 0;
-  phase.group = reader.has("group") ? reader.index("group") : 0;
+  phase.firstSample = reader.integer("firstSample", 0);
+  phase.firstMicrobatch = reader.integer("firstMicrobatch", 0);
+  phase.group = reader.index("group", 0);
   phase.keep = reader.boolean("keep");
   reader.objects("steps", [&](Reader &item) {
     Step step;
@@ -150,25 +148,24 @@ void readEvent(Reader &reader, Event &event) {
   event.kind = reader.oneOf<EventKind>("kind", kinds);
   event.queue = reader.index("queue");
   event.device = reader.index("device");
-  event.source = reader.has("source") ? reader.index("source") : -1;
-  event.object = reader.has("object") ? reader.index("object") : -1;
-  event.use = reader.has("use") ? reader.index("use") : -1;
-  event.phase = reader.has("phase") ? reader.index("phase") : -1;
-  event.firstStep = reader.has("firstStep") ? reader.index("firstStep") : 0;
-  event.endStep = reader.has("endStep") ? reader.index("endStep") : 0;
-  event.onHost = reader.has("onHost") && reader.boolean("onHost");
-  event.trips = reader.has("trips") ? reader.integer("trips") : 1;
-  event.bytes = reader.has("bytes") ? reader.integer("bytes") : 0;
+  event.source = reader.index("source", -1);
+  event.object = reader.index("object", -1);
+  event.use = reader.index("use", -1);
+  event.phase = reader.index("phase", -1);
+  event.firstStep = reader.index("firstStep", 0);
+  event.endStep = reader.index("endStep", 0);
+  event.onHost = reader.boolean("onHost", false);
+  event.trips = reader.integer("trips", 1);
+  event.bytes = reader.integer("bytes", 0);
   if (!reader.has("waits"))
     return;
   reader.objects("waits", [&](Reader &item) {
     Wait wait;
     wait.event = item.index("event");
-    wait.lag = item.has("lag") ? item.index("lag") : Wait::whole;
-    wait.previousStep =
-        item.has("previousStep") && item.boolean("previousStep");
-    wait.times = item.has("times") ? item.integer("times") : 1;
-    wait.every = item.has("every") ? item.integer("every") : 1;
+    wait.lag = item.index("lag", Wait::whole);
+    wait.previousStep = item.boolean("previousStep", false);
+    wait.times = item.integer("times", 1);
+    wait.every = item.integer("every", 1);
     event.waits.push_back(wait);
   });
 }
@@ -185,18 +182,16 @@ void readBuffer(Reader &reader, Buffer &buffer) {
   static const std::vector<const char *> kinds = namesOf<Content>(contents);
   buffer.content = reader.oneOf<Content>("content", kinds);
   buffer.object = reader.index("object");
-  buffer.use = reader.has("use") ? reader.index("use") : -1;
-  buffer.firstSample =
-      reader.has("firstSample") ? reader.integer("firstSample") : 0;
+  buffer.use = reader.index("use", -1);
+  buffer.firstSample = reader.integer("firstSample", 0);
   buffer.device = reader.index("device");
   buffer.offset = reader.integer("offset");
   buffer.slotBytes = reader.integer("slotBytes");
-  buffer.slots = reader.has("slots") ? reader.integer("slots") : 1;
-  buffer.stride =
-      reader.has("stride") ? reader.integer("stride") : buffer.slotBytes;
+  buffer.slots = reader.integer("slots", 1);
+  buffer.stride = reader.integer("stride", buffer.slotBytes);
   buffer.first = readPoint(reader, "first");
   buffer.last = readPoint(reader, "last");
-  buffer.persistent = reader.has("persistent") && reader.boolean("persistent");
+  buffer.persistent = reader.boolean("persistent", false);
 }
 
 void readResident(Reader &reader, std::vector<ResidentTransfer> &list) {

@@ -151,7 +151,7 @@ Problem problemFromJson(const json &document, const std::string &where) {
   problem.batch = reader.integer("batch");
   problem.splittable = reader.boolean("splittable");
   problem.microbatches = reader.numbers<int64_t>("microbatches");
-  problem.epilogue = reader.has("epilogue") && reader.boolean("epilogue");
+  problem.epilogue = reader.boolean("epilogue", false);
   reader.objects("tensors", [&](Reader &item) {
     Tensor tensor;
     tensor.name = item.text("name");
@@ -161,8 +161,7 @@ Problem problemFromJson(const json &document, const std::string &where) {
     tensor.stateBytes = item.integer("stateBytes");
     tensor.updatePlace =
         item.oneOf<UpdatePlace>("updatePlace", updatePlaceNames);
-    tensor.contribution =
-        item.has("contribution") ? item.index("contribution") : -1;
+    tensor.contribution = item.index("contribution", -1);
     problem.tensors.push_back(std::move(tensor));
   });
   reader.objects("values", [&](Reader &item) {
@@ -172,7 +171,7 @@ Problem problemFromJson(const json &document, const std::string &where) {
     value.fixedBytes = item.integer("fixedBytes");
     value.differentiable = item.boolean("differentiable");
     value.output = item.boolean("output");
-    value.sliceable = item.has("sliceable") && item.boolean("sliceable");
+    value.sliceable = item.boolean("sliceable", false);
     problem.values.push_back(std::move(value));
   });
   reader.objects("functions", [&](Reader &item) {
@@ -193,7 +192,7 @@ Problem problemFromJson(const json &document, const std::string &where) {
     scalar.name = item.text("name");
     scalar.bytes = item.integer("bytes");
     scalar.role = item.oneOf<ScalarRole>("role", scalarRoleNames);
-    scalar.layer = item.has("layer") ? item.index("layer") : -1;
+    scalar.layer = item.index("layer", -1);
     problem.scalars.push_back(std::move(scalar));
   });
   problem.hostUpdate = readUpdateCost(reader.child("hostUpdate"));

@@ -51,6 +51,16 @@ public:
       fail(at(key), object[key], "an index (-1: none)");
     return static_cast<int>(value);
   }
+  /// The three that may be left out: `absent` then.
+  int64_t integer(const char *key, int64_t absent) {
+    return has(key) ? integer(key) : absent;
+  }
+  int index(const char *key, int absent) {
+    return has(key) ? index(key) : absent;
+  }
+  bool boolean(const char *key, bool absent) {
+    return has(key) ? boolean(key) : absent;
+  }
   double real(const char *key) {
     const json &value = get(key);
     if (!value.is_number())

@@ -12,10 +12,6 @@
 
 namespace harmony::planner {
 
-int64_t alignedBytes(int64_t bytes) {
-  return (bytes + bufferAlignment - 1) / bufferAlignment * bufferAlignment;
-}
-
 int64_t footprint(const PagedProgram &program, const Operation &operation) {
   int64_t bytes = operation.transientBytes;
   for (const Need &need : operation.needs)

@@ -55,7 +55,6 @@ struct PagedProgram {
   std::vector<Operation> operations; ///< in program order
 };
 
-int64_t alignedBytes(int64_t bytes);
 /// Pieces and transients of an operation.
 int64_t footprint(const PagedProgram &program, const Operation &operation);
 

@@ -52,6 +52,11 @@ namespace harmony::planner {
 /// Alignment of every offset, on devices and in the host store.
 inline constexpr int64_t bufferAlignment = 64;
 
+/// The least multiple of bufferAlignment that holds so many bytes.
+constexpr int64_t alignedBytes(int64_t bytes) {
+  return (bytes + bufferAlignment - 1) / bufferAlignment * bufferAlignment;
+}
+
 enum class UpdateOrder {
   JustInTime, ///< a tensor is updated right after its last gradient use, or
               ///< one phase later where parts come from other devices
