@@ -571,7 +571,7 @@ onnx::GraphOp Importer::importGraph(
         scope.types[value.name()] = value.type();
 
   StringAttr symbol = makeSymbol(name);
-  OperationState state(NameLoc::get(builder.getStringAttr(graph.name())),
+  OperationState state(NameLoc::get(builder.getStringAttr(path)),
                        onnx::GraphOp::getOperationName());
   state.addRegion()->push_back(new Block);
   state.addAttribute(SymbolTable::getSymbolAttrName(), symbol);
@@ -670,6 +670,8 @@ OwningOpRef<ModuleOp> Importer::run() {
   }
   std::vector<std::string> problems;
   prepareModel(std::move(model), folder, prepared, problems);
+  for (const std::string &text : prepared.warnings)
+    emitWarning(builder.getUnknownLoc()) << path << ": " << text;
   for (const std::string &text : problems)
     emitError(text);
   if (failed)

@@ -19,6 +19,7 @@
 #include <functional>
 #include <set>
 #include <sstream>
+#include <tuple>
 #include <unistd.h>
 
 namespace harmony {
@@ -150,6 +151,7 @@ private:
                  const std::map<std::string, int64_t> &opsets);
   void checkGraphContents(const GraphProto &graph);
   void checkExternalData(const TensorProto &tensor, const std::string &what);
+  void checkOverlaps(const GraphProto &graph);
   void checkBindings();
   ::onnx::checker::CheckerContext makeContext() const;
   void checkGraph(const GraphProto &graph, const std::string &where);
@@ -252,7 +254,9 @@ bool Preparation::checkVersions() {
       problems.push_back("operator set " + std::to_string(opset.version()) +
                          " of domain \"" + opset.domain() +
                          "\" is not supported; accepted are 1 to " +
-                         std::to_string(newest));
+                         std::to_string(newest) +
+                         ": export with opset_version=20, or convert the "
+                         "model by onnx.version_converter");
   }
   if (prepared.opsets.empty())
     problems.push_back("the model imports no operator set");
@@ -273,7 +277,9 @@ void Preparation::checkNode(const NodeProto &node,
   if (opset == opsets.end()) {
     problems.push_back(describeNode(node) +
                        ": the model imports no operator set of domain \"" +
-                       domain + "\"");
+                       domain +
+                       "\"; accepted are operators of ONNX's own domains and "
+                       "of functions that are in the model");
     return;
   }
   int64_t version =
@@ -288,6 +294,9 @@ void Preparation::checkNode(const NodeProto &node,
       text += " in operator set " + std::to_string(opset->second);
     if (!versions.empty() && versions.front() > opset->second)
       text += "; it came with " + std::to_string(versions.front());
+    if (domain == "com.microsoft")
+      text += "; ONNX Runtime's optimizer makes such operators: give the model "
+              "from before it";
     unknownOperators[text].push_back(getNodeName(node));
     return;
   }
@@ -296,7 +305,9 @@ void Preparation::checkNode(const NodeProto &node,
         attribute.type() == AttributeProto::GRAPHS) {
       problems.push_back(describeNode(node) +
                          ": control flow is not supported (attribute \"" +
-                         attribute.name() + "\" is a graph)");
+                         attribute.name() +
+                         "\" is a graph); unroll loops and decide branches "
+                         "before the export");
       return;
     }
     if (attribute.has_t())
@@ -356,10 +367,43 @@ void Preparation::checkExternalData(const TensorProto &tensor,
     problems.push_back(what + ": " + problem);
 }
 
+/// Two tensors may share their bytes; one that begins within another is a sign
+/// of a file that was put together wrongly, but what it reads is defined.
+void Preparation::checkOverlaps(const GraphProto &graph) {
+  struct Range {
+    std::string file;
+    uint64_t offset, end;
+    const std::string *name;
+  };
+  std::vector<Range> ranges;
+  for (const TensorProto &tensor : graph.initializer()) {
+    uint64_t size = 0, offset = 0;
+    std::string file;
+    if (tensor.data_location() == TensorProto::EXTERNAL &&
+        getTensorSize(tensor, size).empty() && size > 0 &&
+        readExternalReference(tensor, file, offset, size).empty())
+      ranges.push_back({file, offset, offset + size, &tensor.name()});
+  }
+  std::sort(ranges.begin(), ranges.end(), [](const Range &a, const Range &b) {
+    return std::tie(a.file, a.offset, a.end) <
+           std::tie(b.file, b.offset, b.end);
+  });
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    const Range &a = ranges[i - 1], &b = ranges[i];
+    bool equal = a.offset == b.offset && a.end == b.end;
+    if (a.file == b.file && b.offset < a.end && !equal)
+      prepared.warnings.push_back(
+          "external file \"" + a.file + "\": the bytes of \"" + *a.name +
+          "\" end at " + std::to_string(a.end) + ", those of \"" + *b.name +
+          "\" begin at " + std::to_string(b.offset));
+  }
+}
+
 void Preparation::checkGraphContents(const GraphProto &graph) {
   checkNodes(graph.node(), prepared.opsets);
   for (const TensorProto &tensor : graph.initializer())
     checkExternalData(tensor, "initializer \"" + tensor.name() + "\"");
+  checkOverlaps(graph);
   for (const auto &tensor : graph.sparse_initializer())
     problems.push_back("sparse initializer \"" + tensor.values().name() +
                        "\": sparse tensors are not supported");
@@ -488,7 +532,58 @@ bool inferGradients(GraphProto &graph) {
   return changed;
 }
 
+/// `float [N, 3]`, for messages.
+std::string describeType(const TypeProto &type) {
+  const auto &tensor = type.tensor_type();
+  if (!type.has_tensor_type() ||
+      !TensorProto::DataType_IsValid(tensor.elem_type()))
+    return "?";
+  std::string text = TensorProto::DataType_Name(
+      static_cast<TensorProto::DataType>(tensor.elem_type()));
+  std::transform(text.begin(), text.end(), text.begin(), ::tolower);
+  if (!tensor.has_shape())
+    return text;
+  std::string dims;
+  for (const auto &dim : tensor.shape().dim()) {
+    dims += dims.empty() ? "" : ", ";
+    dims += dim.has_dim_value()       ? std::to_string(dim.dim_value())
+            : dim.dim_param().empty() ? "?"
+                                      : dim.dim_param();
+  }
+  return text + " [" + dims + "]";
+}
+
+/// Adds to each of `lines` what types the inputs of the node have that it
+/// names.
+void addInputTypes(const GraphProto &graph, std::vector<std::string> &lines) {
+  std::map<std::string, TypeProto> types = collectTypes(graph);
+  for (std::string &line : lines)
+    for (const NodeProto &node : graph.node()) {
+      if (line.find("node \"" + node.name() + "\" (") == std::string::npos)
+        continue;
+      // Some operators' messages name the node again.
+      if (size_t at = line.find(" in node " + node.op_type() + " (");
+          at != std::string::npos)
+        line.resize(at);
+      std::string inputs;
+      for (const std::string &input : node.input())
+        if (auto type = types.find(input); type != types.end())
+          inputs += (inputs.empty() ? "; its inputs are \"" : ", \"") + input +
+                    "\" " + describeType(type->second);
+      line += inputs;
+      break;
+    }
+}
+
 void Preparation::inferTypes(GraphProto &graph, const std::string &where) {
+  // The library's messages have a node's name or nothing.
+  std::vector<NodeProto *> unnamed;
+  for (NodeProto &node : *graph.mutable_node())
+    if (node.name().empty()) {
+      node.set_name(getNodeName(node));
+      unnamed.push_back(&node);
+    }
+  const size_t before = problems.size();
   std::unordered_map<std::string, int> opsets(prepared.opsets.begin(),
                                               prepared.opsets.end());
   auto infer = [&](bool strict) {
@@ -505,6 +600,15 @@ void Preparation::inferTypes(GraphProto &graph, const std::string &where) {
       infer(/*strict=*/false);
     infer(/*strict=*/true);
   });
+  if (problems.size() > before) {
+    std::vector<std::string> lines(problems.begin() + before, problems.end());
+    attempt(where, [&] { infer(/*strict=*/false); });
+    problems.resize(before);
+    addInputTypes(graph, lines);
+    problems.insert(problems.end(), lines.begin(), lines.end());
+  }
+  for (NodeProto *node : unnamed)
+    node->clear_name();
 }
 
 void Preparation::run() {

@@ -31,6 +31,8 @@ struct PreparedModel {
   std::vector<PreparedTraining> trainings;
   /// Domain ("" for ai.onnx) to operator set.
   std::map<std::string, int64_t> opsets;
+  /// What is strange and can be read nevertheless.
+  std::vector<std::string> warnings;
 };
 
 /// Checks `model`, whose external files are in `folder`, and prepares it. Every

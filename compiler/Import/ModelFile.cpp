@@ -7,10 +7,15 @@
 
 #include "compiler/Import/ModelFile.h"
 
+#include "dialects/ONNX/ExportCall.h"
+
 #include "onnx/defs/parser.h"
 #include "onnx/defs/printer.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
@@ -29,6 +34,35 @@ namespace {
 /// A nested subgraph costs three levels; protobuf's own limit is 100.
 constexpr int recursionLimit = 1000;
 
+/// What a ZIP archive is, by the names of its members, which stand in the clear
+/// at both of its ends.
+std::string recognizeArchive(llvm::StringRef data) {
+  constexpr size_t window = 1 << 16;
+  auto holds = [&](llvm::StringRef name) {
+    return data.take_front(window).contains(name) ||
+           data.take_back(window).contains(name);
+  };
+  const std::string export_ =
+      std::string("; load the module and export it with ") + onnx::kExportCall;
+  if (holds("models/model.json") || holds("serialized_exported_program"))
+    return "the file is an exported program of PyTorch" + export_;
+  if (holds("constants.pkl"))
+    return "the file is TorchScript" + export_;
+  if (holds("data.pkl"))
+    return "the file is a PyTorch checkpoint: weights without a graph" +
+           export_;
+  if (holds(".npy"))
+    return "the file is a NumPy archive: arrays without a graph";
+  return "the file is a ZIP archive; unpack it first";
+}
+
+/// Whether `data` begins with text.
+bool isText(llvm::StringRef data) {
+  return llvm::all_of(data.take_front(512), [](char c) {
+    return llvm::isPrint(c) || llvm::isSpace(c) || (c & 0x80);
+  });
+}
+
 /// Names what `data` is, judged by how it begins; empty if there is no idea.
 std::string recognize(llvm::StringRef data) {
   if (data.empty())
@@ -37,18 +71,40 @@ std::string recognize(llvm::StringRef data) {
     return "the file is a Git LFS pointer; fetch the file itself with `git lfs "
            "pull`";
   if (data.starts_with("PK\x03\x04"))
-    return "the file is a ZIP archive (a PyTorch checkpoint or exported "
-           "program is one); export it "
-           "with torch.onnx.export";
-  if (data.starts_with("\x1f\x8b"))
-    return "the file is compressed with gzip; unpack it first";
-  if (data.starts_with("\x89HDF"))
-    return "the file is HDF5";
+    return recognizeArchive(data);
+  if (data.size() > 2 && data[0] == '\x80' && data[1] >= 2 && data[1] <= 5)
+    return std::string("the file is a Python pickle (old PyTorch checkpoints "
+                       "are): weights without a graph; load the module and "
+                       "export it with ") +
+           onnx::kExportCall;
   if (data.size() > 9 && data[8] == '{' &&
       data.substr(0, 200).contains("\"dtype\""))
     return "the file is safetensors: weights without a graph";
-  if (data.starts_with("ML\xefR") || data.starts_with("MLIR"))
-    return "the file is MLIR bytecode";
+  for (auto [head, what] : {
+           std::pair("\x93NUMPY", "a NumPy array"),
+           {"\x89HDF", "HDF5 (Keras writes it); convert the model by tf2onnx"},
+           {"GGUF", "GGUF: weights without a graph"},
+           {"\x7f"
+            "ELF",
+            "an executable or a library"},
+           {"ML\xefR", "MLIR bytecode"},
+           {"MLIR", "MLIR bytecode"},
+           {"\x1f\x8b", "compressed with gzip; unpack it first"},
+           {"BZh", "compressed with bzip2; unpack it first"},
+           {"\xfd"
+            "7zXZ",
+            "compressed with xz; unpack it first"},
+           {"\x28\xb5\x2f\xfd", "compressed with zstd; unpack it first"},
+       })
+    if (data.starts_with(head))
+      return std::string("the file is ") + what;
+  if (data.substr(4, 4) == "TFL3")
+    return "the file is TensorFlow Lite; convert the model by tf2onnx";
+  if (data.substr(4, 4) == "ORTM")
+    return "the file is ONNX Runtime's own format; give the .onnx file that it "
+           "was made from";
+  if (data.substr(257, 5) == "ustar")
+    return "the file is a tar archive; unpack it first";
   llvm::StringRef text = data.ltrim();
   if (text.starts_with("<") && text.contains("ir_version"))
     return "the file looks like ONNX text; such files are read by the ending "
@@ -56,7 +112,14 @@ std::string recognize(llvm::StringRef data) {
   if (text.starts_with("ir_version:"))
     return "the file looks like protobuf text; such files are read by the "
            "ending .textproto";
-  return "";
+  if (!isText(data))
+    return "";
+  if (text.starts_with_insensitive("<!doctype html") ||
+      text.starts_with_insensitive("<html"))
+    return "the file is a web page; the download went wrong";
+  if (text.starts_with("{"))
+    return "the file is JSON";
+  return "the file is text";
 }
 
 /// Walks the fields of the outermost message. Returns where and how the bytes
@@ -130,8 +193,7 @@ std::string parseBinary(llvm::StringRef data, ::onnx::ModelProto &model) {
       model.ParseFromCodedStream(&stream) && stream.ConsumedEntireMessage();
   if (parsed && model.has_ir_version() && model.has_graph())
     return "";
-  std::string known = recognize(data);
-  if (!known.empty())
+  if (std::string known = recognize(data); !known.empty())
     return "not an ONNX model: " + known;
   if (!parsed) {
     std::string damage = findDamage(data);
@@ -145,6 +207,9 @@ std::string parseBinary(llvm::StringRef data, ::onnx::ModelProto &model) {
 }
 
 std::string parseProtoText(llvm::StringRef data, ::onnx::ModelProto &model) {
+  if (!isText(data))
+    return "not protobuf text, which the file's ending stands for; a binary "
+           "model is read by any other ending, such as .onnx";
   io::ArrayInputStream stream(data.data(), static_cast<int>(data.size()));
   google::protobuf::TextFormat::Parser parser;
   FirstError error;
@@ -156,6 +221,9 @@ std::string parseProtoText(llvm::StringRef data, ::onnx::ModelProto &model) {
 }
 
 std::string parseOnnxText(llvm::StringRef data, ::onnx::ModelProto &model) {
+  if (!isText(data))
+    return "not ONNX text, which the ending .onnxtext stands for; a binary "
+           "model is read by any other ending, such as .onnx";
   ::onnx::OnnxParser parser(std::string_view(data.data(), data.size()));
   auto status = parser.Parse(model);
   if (!status.IsOK())
@@ -174,6 +242,13 @@ ModelFormat getModelFormat(llvm::StringRef path) {
 }
 
 std::string readModel(const std::string &path, ::onnx::ModelProto &model) {
+  // A device or a pipe has no end, or no beginning.
+  llvm::sys::fs::file_status status;
+  if (!llvm::sys::fs::status(path, status) &&
+      status.type() != llvm::sys::fs::file_type::regular_file)
+    return llvm::sys::fs::is_directory(status)
+               ? "is a folder, expected the model's file"
+               : "is not a regular file";
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
                                             /*RequiresNullTerminator=*/false);
   if (!buffer)
