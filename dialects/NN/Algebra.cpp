@@ -31,6 +31,20 @@ Value Algebra::integer(int64_t value, RankedTensorType type) {
                builder.getIntegerAttr(type.getElementType(), value), type);
 }
 
+Value Algebra::count(RankedTensorType operand, ArrayRef<int64_t> axes,
+                     RankedTensorType type) {
+  BatchAttr batch = getBatch(operand);
+  int64_t factor = 1;
+  bool overBatch = false;
+  for (int64_t axis : axes) {
+    bool isBatch = batch && batch.getAxis() == axis;
+    factor *= isBatch ? batch.getFactor() : operand.getDimSize(axis);
+    overBatch |= isBatch;
+  }
+  return overBatch ? Value(CountOp::create(builder, loc, type, factor))
+                   : constant(static_cast<double>(factor), type);
+}
+
 Value Algebra::compare(arith::CmpFPredicate predicate, Value lhs, Value rhs) {
   return arith::CmpFOp::create(builder, loc, predicate, lhs, rhs);
 }

@@ -74,6 +74,11 @@ public:
   mlir::Value select(mlir::Value condition, mlir::Value ifTrue,
                      mlir::Value ifFalse);
 
+  /// The number of elements that a reduction of a tensor of type `operand` over
+  /// `axes` combines, in every element of `type`.
+  mlir::Value count(mlir::RankedTensorType operand,
+                    llvm::ArrayRef<int64_t> axes, mlir::RankedTensorType type);
+
   /// Repeats `operand` to `type`, its axis i becoming axis axes[i].
   mlir::Value broadcast(mlir::Value operand, llvm::ArrayRef<int64_t> axes,
                         mlir::RankedTensorType type);

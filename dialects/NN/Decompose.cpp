@@ -26,10 +26,23 @@ static Results decomposeSoftmax(SoftmaxOp op, Algebra &algebra) {
   return {algebra.mul(powers, algebra.broadcastLeading(inverse, type))};
 }
 
+static Results decomposeLogSoftmax(LogSoftmaxOp op, Algebra &algebra) {
+  RankedTensorType type = Algebra::typeOf(op.getOperand());
+  int64_t last = type.getRank() - 1;
+  Value max = algebra.reduce(ReduceKind::max, op.getOperand(), {last});
+  Value shifted =
+      algebra.sub(op.getOperand(), algebra.broadcastLeading(max, type));
+  Value logSum = algebra.apply<math::LogOp>(
+      algebra.sum(algebra.exp(shifted), last, last + 1));
+  return {algebra.sub(shifted, algebra.broadcastLeading(logSum, type))};
+}
+
 Value harmony::nn::normalize(Algebra &algebra, Value operand, Value mean,
                              Value inverseDeviation) {
   RankedTensorType type = Algebra::typeOf(operand);
-  Value centered = algebra.sub(operand, algebra.broadcastLeading(mean, type));
+  Value centered =
+      mean ? algebra.sub(operand, algebra.broadcastLeading(mean, type))
+           : operand;
   return algebra.mul(centered,
                      algebra.broadcastLeading(inverseDeviation, type));
 }
@@ -52,19 +65,51 @@ static Results decomposeLayerNorm(LayerNormOp op, Algebra &algebra) {
       1.0 / RankedTensorType::get(type.getShape().drop_front(axis),
                                   type.getElementType())
                 .getNumElements();
-  Value mean =
-      algebra.scale(algebra.sum(op.getOperand(), axis, rank), inverseCount);
-  Value centered =
-      algebra.sub(op.getOperand(), algebra.broadcastLeading(mean, type));
+  Value mean, centered = op.getOperand();
+  if (op.getMean()) {
+    mean = algebra.scale(algebra.sum(centered, axis, rank), inverseCount);
+    centered = algebra.sub(centered, algebra.broadcastLeading(mean, type));
+  }
   Value variance = algebra.scale(
       algebra.sum(algebra.mul(centered, centered), axis, rank), inverseCount);
   RankedTensorType leading = Algebra::typeOf(variance);
   Value epsilon = algebra.constant(op.getEpsilon().convertToDouble(), leading);
   Value deviation = algebra.apply<math::SqrtOp>(algebra.add(variance, epsilon));
   Value inverse = algebra.div(algebra.constant(1, leading), deviation);
-  return {applyLayerNorm(algebra, op.getOperand(), op.getScale(), op.getShift(),
-                         mean, inverse),
-          mean, inverse};
+  Value result = applyLayerNorm(algebra, op.getOperand(), op.getScale(),
+                                op.getShift(), mean, inverse);
+  return mean ? Results{result, mean, inverse} : Results{result, inverse};
+}
+
+Value harmony::nn::applyBatchNorm(Algebra &algebra, Value operand, Value scale,
+                                  Value shift, Value mean,
+                                  Value inverseDeviation) {
+  RankedTensorType type = Algebra::typeOf(operand);
+  auto spread = [&](Value value) {
+    return algebra.broadcastTrailing(value, type);
+  };
+  Value normalized =
+      algebra.mul(algebra.sub(operand, spread(mean)), spread(inverseDeviation));
+  return algebra.add(algebra.mul(normalized, spread(scale)), spread(shift));
+}
+
+static Results decomposeBatchNorm(BatchNormOp op, Algebra &algebra) {
+  Value operand = op.getOperand();
+  RankedTensorType type = Algebra::typeOf(operand),
+                   channels = Algebra::typeOf(op.getScale());
+  int64_t last = type.getRank() - 1;
+  Value count = algebra.count(
+      type, llvm::to_vector(llvm::seq<int64_t>(0, last)), channels);
+  Value mean = algebra.div(algebra.sum(operand, 0, last), count);
+  Value centered = algebra.sub(operand, algebra.broadcastTrailing(mean, type));
+  Value variance =
+      algebra.div(algebra.sum(algebra.mul(centered, centered), 0, last), count);
+  Value epsilon = algebra.constant(op.getEpsilon().convertToDouble(), channels);
+  Value deviation = algebra.apply<math::SqrtOp>(algebra.add(variance, epsilon));
+  Value inverse = algebra.div(algebra.constant(1, channels), deviation);
+  return {applyBatchNorm(algebra, operand, op.getScale(), op.getShift(), mean,
+                         inverse),
+          mean, variance, inverse};
 }
 
 /// 0.5 * x * (1 + f(x)), f being erf(x / sqrt 2) or its tanh approximation.
@@ -81,6 +126,12 @@ static Results decomposeGelu(GeluOp op, Algebra &algebra) {
   }
   Value one = algebra.constant(1, Algebra::typeOf(operand));
   return {algebra.mul(algebra.scale(operand, 0.5), algebra.add(one, inner))};
+}
+
+static Results decomposeSigmoid(SigmoidOp op, Algebra &algebra) {
+  Value one = algebra.constant(1, Algebra::typeOf(op.getOperand()));
+  return {algebra.div(
+      one, algebra.add(one, algebra.exp(algebra.neg(op.getOperand()))))};
 }
 
 static Results decomposeCrossEntropy(CrossEntropyOp op, Algebra &algebra) {
@@ -186,7 +237,8 @@ static Results decomposeRandom(RandomOp op, Algebra &algebra) {
 }
 
 bool harmony::nn::isComposite(Operation *op) {
-  return isa<SoftmaxOp, LayerNormOp, GeluOp, CrossEntropyOp, RandomOp>(op);
+  return isa<SoftmaxOp, LogSoftmaxOp, LayerNormOp, BatchNormOp, GeluOp,
+             SigmoidOp, CrossEntropyOp, RandomOp>(op);
 }
 
 FailureOr<SmallVector<Value>> harmony::nn::decompose(Operation *op,
@@ -195,8 +247,14 @@ FailureOr<SmallVector<Value>> harmony::nn::decompose(Operation *op,
   return TypeSwitch<Operation *, FailureOr<Results>>(op)
       .Case(
           [&](SoftmaxOp softmax) { return decomposeSoftmax(softmax, algebra); })
+      .Case([&](LogSoftmaxOp softmax) {
+        return decomposeLogSoftmax(softmax, algebra);
+      })
       .Case([&](LayerNormOp norm) { return decomposeLayerNorm(norm, algebra); })
+      .Case([&](BatchNormOp norm) { return decomposeBatchNorm(norm, algebra); })
       .Case([&](GeluOp gelu) { return decomposeGelu(gelu, algebra); })
+      .Case(
+          [&](SigmoidOp sigmoid) { return decomposeSigmoid(sigmoid, algebra); })
       .Case([&](CrossEntropyOp loss) {
         return decomposeCrossEntropy(loss, algebra);
       })

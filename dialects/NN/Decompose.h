@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The one definition of each composite op (softmax, layer_norm, gelu,
-// cross_entropy, random) in primitives. The order of operations here is the
-// meaning: code generation, the reference evaluator and recomputation in the
-// backward all take it from here, so that they agree bit by bit.
+// The one definition of each composite op (softmax, log_softmax, layer_norm, gelu,
+// sigmoid, cross_entropy, random) in primitives. The order of operations here
+// is the meaning: code generation, the reference evaluator and recomputation in
+// the backward all take it from here, so that they agree bit by bit.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,13 +32,20 @@ mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 decompose(mlir::Operation *op, mlir::OpBuilder &builder);
 
 /// (operand - mean) * inverseDeviation: what layer_norm scales and shifts.
-/// `mean` and `inverseDeviation` have the leading axes of `operand`.
+/// `mean` and `inverseDeviation` have the leading axes of `operand`; a null
+/// mean is not subtracted.
 mlir::Value normalize(Algebra &algebra, mlir::Value operand, mlir::Value mean,
                       mlir::Value inverseDeviation);
 
 /// The first result of a layer_norm from the statistics it also returns: the
-/// same bits as the op itself. `shift` may be null.
+/// same bits as the op itself. `shift` and `mean` may be null.
 mlir::Value applyLayerNorm(Algebra &algebra, mlir::Value operand,
+                           mlir::Value scale, mlir::Value shift,
+                           mlir::Value mean, mlir::Value inverseDeviation);
+
+/// The first result of a batch_norm from the statistics it also returns: the
+/// same bits as the op itself.
+mlir::Value applyBatchNorm(Algebra &algebra, mlir::Value operand,
                            mlir::Value scale, mlir::Value shift,
                            mlir::Value mean, mlir::Value inverseDeviation);
 

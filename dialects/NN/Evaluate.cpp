@@ -129,6 +129,7 @@ private:
   LogicalResult evaluateCall(func::CallOp op);
   LogicalResult evaluateGet(GetOp op);
   LogicalResult evaluateLoss(LossOp op);
+  LogicalResult evaluateAssign(AssignOp op);
   LogicalResult evaluateGather(GatherOp op);
   LogicalResult evaluateScatterAdd(ScatterAddOp op);
   LogicalResult evaluateBroadcast(BroadcastOp op);
@@ -487,6 +488,12 @@ LogicalResult Evaluator::evaluateLoss(LossOp op) {
   return success();
 }
 
+LogicalResult Evaluator::evaluateAssign(AssignOp op) {
+  if (options.assigned)
+    (*options.assigned)[op.getVariable()] = get(op.getValue());
+  return success();
+}
+
 LogicalResult Evaluator::evaluateOp(Operation *op) {
   if (isComposite(op))
     return evaluateComposite(op);
@@ -513,6 +520,14 @@ LogicalResult Evaluator::evaluateOp(Operation *op) {
       .Case([&](func::CallOp call) { return evaluateCall(call); })
       .Case([&](GetOp get) { return evaluateGet(get); })
       .Case([&](LossOp loss) { return evaluateLoss(loss); })
+      .Case([&](CountOp count) -> LogicalResult {
+        HostTensor tensor(staticType(count.getResult()));
+        tensor.floats.assign(
+            tensor.size(),
+            static_cast<double>(count.getFactor() * options.samples));
+        return set(count.getResult(), std::move(tensor));
+      })
+      .Case([&](AssignOp assign) { return evaluateAssign(assign); })
       .Case([&](ByModeOp mode) -> LogicalResult {
         copy(mode.getTraining(), mode.getResult());
         return success();

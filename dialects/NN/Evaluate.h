@@ -56,6 +56,8 @@ struct EvaluateOptions {
   /// not null. A denominator that is absent is count * samples, or count where
   /// constant.
   llvm::SmallVectorImpl<double> *losses = nullptr;
+  /// Receives the values of nn.assign by variable, where not null.
+  llvm::StringMap<HostTensor> *assigned = nullptr;
 };
 
 /// The results of `function` for `inputs`, whose types must be the arguments'

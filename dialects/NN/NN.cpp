@@ -299,6 +299,17 @@ LogicalResult ReshapeOp::verify() {
     }
     return std::tuple(before, factor ? factor * after : after, factor != 0);
   };
+  // With the batch on one side alone, the microbatch is as large as the other
+  // side is: the elements of a sample must divide its.
+  if (!getBatch(from) != !getBatch(to)) {
+    RankedTensorType open = getBatch(from) ? from : to,
+                     whole = getBatch(from) ? to : from;
+    int64_t each = instantiate(open, 1).getNumElements();
+    if (each == 0 || whole.getNumElements() % each != 0)
+      return emitOpError("does not keep the elements of each sample: ")
+             << from << " and " << to;
+    return success();
+  }
   if (count(from) != count(to))
     return emitOpError("does not keep the elements of each sample: ")
            << from << " and " << to;
@@ -451,6 +462,12 @@ LogicalResult SoftmaxOp::verify() {
   return verifyRows(*this, typeOf(getOperand()));
 }
 
+LogicalResult LogSoftmaxOp::verify() {
+  if (getOperand().getType() != getResult().getType())
+    return emitOpError("result type must be the operand's");
+  return verifyRows(*this, typeOf(getOperand()));
+}
+
 LogicalResult LayerNormOp::verify() {
   RankedTensorType type = typeOf(getOperand());
   int64_t axis = getAxis(), rank = type.getRank();
@@ -466,14 +483,46 @@ LogicalResult LayerNormOp::verify() {
   auto leading =
       RankedTensorType::get(type.getShape().take_front(axis),
                             type.getElementType(), type.getEncoding());
-  if (getResult().getType() != type || getMean().getType() != leading ||
+  if (getResult().getType() != type ||
+      (getMean() && getMean().getType() != leading) ||
       getInverseDeviation().getType() != leading)
     return emitOpError("results must have types ")
            << type << ", " << leading << " and " << leading;
   return success();
 }
 
+LogicalResult CountOp::verify() {
+  RankedTensorType type = typeOf(getResult());
+  if (getFactor() < 1 || !isa<FloatType>(type.getElementType()))
+    return emitOpError(
+               "needs a factor of 1 or more and a floating result, not ")
+           << getFactor() << " and " << type;
+  return success();
+}
+
+LogicalResult BatchNormOp::verify() {
+  RankedTensorType type = typeOf(getOperand());
+  if (failed(verifyRows(*this, type)))
+    return failure();
+  auto channels =
+      RankedTensorType::get(type.getShape().back(), type.getElementType());
+  if (getResult().getType() != type)
+    return emitOpError("result must have the operand's type");
+  for (Value value : {getScale(), getShift(), getMean(), getVariance(),
+                      getInverseDeviation()})
+    if (value.getType() != channels)
+      return emitOpError("scale, shift and statistics must have type ")
+             << channels;
+  return success();
+}
+
 LogicalResult GeluOp::verify() {
+  if (getOperand().getType() != getResult().getType())
+    return emitOpError("result type must be the operand's");
+  return success();
+}
+
+LogicalResult SigmoidOp::verify() {
   if (getOperand().getType() != getResult().getType())
     return emitOpError("result type must be the operand's");
   return success();

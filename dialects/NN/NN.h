@@ -36,6 +36,9 @@ inline constexpr llvm::StringLiteral kSampleKeysAttr = "nn.sample_keys";
 inline constexpr llvm::StringLiteral kLayerAttr = "nn.layer"; ///< of functions
 inline constexpr llvm::StringLiteral kLayerNameAttr =
     "nn.layer_name"; ///< of calls
+/// Of products: those with equal names, and what is between them, make one
+/// layer. Gone when layers are formed.
+inline constexpr llvm::StringLiteral kUndividedAttr = "nn.undivided";
 /// Of arguments that get a gradient and results that receive one.
 inline constexpr llvm::StringLiteral kDifferentiableAttr = "nn.differentiable";
 /// Of a forward: how many values it saves; of a backward's argument: which.
@@ -45,6 +48,13 @@ inline constexpr llvm::StringLiteral kSavedAttr = "nn.saved";
 inline constexpr llvm::StringLiteral kPrimalAttr = "nn.primal";
 inline constexpr llvm::StringLiteral kCotangentAttr = "nn.cotangent";
 inline constexpr llvm::StringLiteral kGradientAttr = "nn.gradient";
+/// Of a result of a layer function: the argument whose variable it is assigned
+/// to (nn.assign).
+inline constexpr llvm::StringLiteral kAssignsAttr = "nn.assigns";
+/// Of a module whose training step cannot be split into microbatches without
+/// changing what it computes: an array of texts, each of which names a node and
+/// why.
+inline constexpr llvm::StringLiteral kUnsplittableAttr = "nn.unsplittable";
 
 /// The batch attribute of a type, null where the type has none.
 BatchAttr getBatch(mlir::Type type);

@@ -72,6 +72,13 @@ def NN_ReduceKind : I32EnumAttr<"ReduceKind", "how values are combined", [
 }
 def NN_ReduceKindAttr : EnumAttr<NN_Dialect, NN_ReduceKind, "reduce_kind">;
 
+def NN_ConvolutionDirection : I32EnumAttr<"ConvolutionDirection", "what a convolution computes", [
+    I32EnumAttrCase<"forward", 0>, I32EnumAttrCase<"image", 1>, I32EnumAttrCase<"weights", 2>]> {
+  let cppNamespace = "::harmony::nn";
+  let genSpecializedAttr = 0;
+}
+def NN_ConvolutionDirectionAttr : EnumAttr<NN_Dialect, NN_ConvolutionDirection, "convolution_direction">;
+
 //===----------------------------------------------------------------------===//
 // Ops
 //===----------------------------------------------------------------------===//
@@ -104,6 +111,17 @@ def NN_GetOp : NN_Op<"get", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterfa
   let assemblyFormat = "$variable `:` type($result) attr-dict";
 }
 
+def NN_AssignOp : NN_Op<"assign", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "what the forward of a training step leaves in a variable";
+  let description = [{
+    Once for each microbatch, in the order of the samples: running statistics. A read of the variable gives
+    what the microbatch before has left. Evaluation assigns nothing. At most one to a variable; the
+    value is computed for this alone.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$variable, AnyRankedTensor:$value);
+  let assemblyFormat = "$variable `,` $value attr-dict `:` type($value)";
+}
+
 def NN_LossOp : NN_Op<"loss"> {
   let summary = "one term of the loss: scale * numerator / denominator";
   let description = [{
@@ -132,6 +150,11 @@ def NN_BroadcastOp : NN_PureOp<"broadcast"> {
 
 def NN_ReshapeOp : NN_PureOp<"reshape"> {
   let summary = "the same elements in row-major order under another shape";
+  let description = [{
+    Samples stay whole and in order. With the batch on one side alone, the microbatch has as many samples
+    as make the other side's extents, and the function holds for that size alone: all samples together as
+    one value, for what combines them, or the rows of such a value as samples.
+  }];
   let arguments = (ins AnyRankedTensor:$operand);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$operand attr-dict `:` type($operand) `->` type($result)";
@@ -238,6 +261,14 @@ def NN_IotaOp : NN_PureOp<"iota"> {
   let assemblyFormat = "$axis attr-dict `:` type($result)";
 }
 
+def NN_CountOp : NN_PureOp<"count"> {
+  let summary = "factor * u as a floating number, u being the samples of the microbatch";
+  let description = [{A constant once the size of the microbatch is known; the same in all elements of the result.}];
+  let arguments = (ins I64Attr:$factor);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$factor attr-dict `:` type($result)";
+}
+
 // Windows: what convolution and pooling are made of. The axes [axis, axis + d), d the
 // length of `kernel`, hold positions of an image of extents n. Window o, one of out, has at
 // offset k < kernel the position o * strides + k * dilations - low along each of them;
@@ -303,6 +334,26 @@ def NN_UnpoolOp : NN_PureOp<"unpool"> {
                                   "`:` type($operand) (`,` type($position)^)? `->` type($result)");
 }
 
+def NN_ConvolutionOp : NN_PureOp<"convolution"> {
+  let summary = "a convolution as the library computes it, on blocks of samples";
+  let description = [{
+    Formed while a function is lowered to a task, on static types: what a convolution means is a window and a product.
+    Images are [N, n, n, C] and [N, out, out, O], weights lie in blocks of lanes as HmConvolution says:
+
+      forward: image, weights -> result       weights [O/l, C/l, k, k, l (C), l (O)], or [O/l, k, k, C, l] for C < l
+      image:   gradient, weights -> image     weights [O/l, C/l, k, k, l (O), l (C)]
+      weights: gradient, image -> parts       [blocks, weights as forward's]: one sum for each block of samples
+  }];
+  let arguments = (ins NN_ConvolutionDirectionAttr:$direction, AnyRankedTensor:$lhs, AnyRankedTensor:$rhs,
+                       DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$low,
+                       DenseI64ArrayAttr:$high, I64Attr:$blockSamples);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $direction $lhs `,` $rhs `kernel` $kernel `strides` $strides `low` $low `high` $high `block` $blockSamples
+    attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)
+  }];
+}
+
 def NN_RandomOp : NN_PureOp<"random"> {
   let summary = "32 random bits for every element, the same whenever they are asked for";
   let description = [{
@@ -336,18 +387,44 @@ def NN_SoftmaxOp : NN_PureOp<"softmax", [AllTypesMatch<["operand", "result"]>]> 
   let assemblyFormat = "$operand attr-dict `:` type($result)";
 }
 
+def NN_LogSoftmaxOp : NN_PureOp<"log_softmax", [AllTypesMatch<["operand", "result"]>]> {
+  let summary = "(x - max x) - log sum exp(x - max x) along the last axis";
+  let arguments = (ins AnyRankedTensor:$operand);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($result)";
+}
+
 def NN_LayerNormOp : NN_PureOp<"layer_norm"> {
   let summary = "(x - mean) * inverse deviation * scale + shift over the trailing axes";
   let description = [{
     Normalises over axes [axis, rank); the variance is the biased one, plus epsilon.
     `scale` and `shift` have the normalised shape. `mean` and `inverseDeviation` have the leading shape.
+    Without `mean` nothing is subtracted: x / sqrt(mean of squares + epsilon), RMS normalisation
+    (Zhang and Sennrich, 2019).
   }];
   let arguments = (ins AnyRankedTensor:$operand, AnyRankedTensor:$scale, Optional<AnyRankedTensor>:$shift,
                        I64Attr:$axis, F64Attr:$epsilon);
-  let results = (outs AnyRankedTensor:$result, AnyRankedTensor:$mean, AnyRankedTensor:$inverseDeviation);
+  let results = (outs AnyRankedTensor:$result, Optional<AnyRankedTensor>:$mean, AnyRankedTensor:$inverseDeviation);
+  // The types of the statistics are one, so that their order in the text is free.
   let assemblyFormat = [{
     $operand `,` $scale (`,` $shift^)? `axis` $axis `epsilon` $epsilon attr-dict
-    `:` type($operand) `,` type($scale) (`,` type($shift)^)? `->` type($result) `,` type($mean) `,` type($inverseDeviation)
+    `:` type($operand) `,` type($scale) (`,` type($shift)^)? `->` type($result) `,` type($inverseDeviation) (`,` type($mean)^)?
+  }];
+}
+
+def NN_BatchNormOp : NN_PureOp<"batch_norm"> {
+  let summary = "(x - mean) * inverse deviation * scale + shift, statistics over all axes but the last";
+  let description = [{
+    The statistics of the channels [C] of an image [.., C] are those of the microbatch: `variance` is the biased one,
+    `inverseDeviation` is 1 / sqrt(variance + epsilon). `scale`, `shift` and the statistics have type [C].
+    form-groups replaces it by its definition: each of the two sums over the microbatch ends a group.
+  }];
+  let arguments = (ins AnyRankedTensor:$operand, AnyRankedTensor:$scale, AnyRankedTensor:$shift, F64Attr:$epsilon);
+  let results = (outs AnyRankedTensor:$result, AnyRankedTensor:$mean, AnyRankedTensor:$variance,
+                      AnyRankedTensor:$inverseDeviation);
+  let assemblyFormat = [{
+    $operand `,` $scale `,` $shift `epsilon` $epsilon attr-dict `:` type($operand) `,` type($scale) `,` type($shift)
+    `->` type($result) `,` type($mean) `,` type($variance) `,` type($inverseDeviation)
   }];
 }
 
@@ -356,6 +433,14 @@ def NN_GeluOp : NN_PureOp<"gelu", [AllTypesMatch<["operand", "result"]>]> {
   let arguments = (ins AnyRankedTensor:$operand, UnitAttr:$tanh);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "(`tanh` $tanh^)? $operand attr-dict `:` type($result)";
+}
+
+def NN_SigmoidOp : NN_PureOp<"sigmoid", [AllTypesMatch<["operand", "result"]>]> {
+  let summary = "1 / (1 + exp(-x))";
+  let description = [{Its gradient r (1 - r) is finite where exp(-x) is not.}];
+  let arguments = (ins AnyRankedTensor:$operand);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$operand attr-dict `:` type($result)";
 }
 
 def NN_CrossEntropyOp : NN_PureOp<"cross_entropy"> {

@@ -46,6 +46,20 @@ LogicalResult GetOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
+LogicalResult AssignOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto variable =
+      symbols.lookupNearestSymbolFrom<VariableOp>(*this, getVariableAttr());
+  if (!variable)
+    return emitOpError("no nn.variable is named ") << getVariableAttr();
+  if (variable.getRole() == Role::buffer &&
+      variable.getType() == getValue().getType())
+    return success();
+  auto error = emitOpError("needs a variable of role buffer and type ")
+               << getValue().getType();
+  error.attachNote(variable.getLoc()) << "the variable is declared here";
+  return error;
+}
+
 /// Checks that `function` exists and maps the types of `inputs` to those of
 /// `outputs`.
 static LogicalResult verifyMapping(Operation *op,

@@ -137,6 +137,60 @@ LogicalResult FoldOp::verify() {
   return verifyWindow(*this, /*hasOffsets=*/true);
 }
 
+LogicalResult ConvolutionOp::verify() {
+  RankedTensorType lhs = typeOf(getLhs()), rhs = typeOf(getRhs()),
+                   result = typeOf(getResult());
+  for (RankedTensorType type : {lhs, rhs, result})
+    if (!type.hasStaticShape() || !type.getElementType().isF32())
+      return emitOpError("has a tensor of type ")
+             << type << ", expected f32 of static extents";
+  for (auto [name, list, least] : {std::tuple("kernel", getKernel(), 1),
+                                   {"strides", getStrides(), 1},
+                                   {"low", getLow(), 0},
+                                   {"high", getHigh(), 0}})
+    if (list.size() != 2 || list[0] < least || list[1] < least)
+      return emitOpError() << name << " is [" << list
+                           << "], expected two entries of at least " << least;
+  ConvolutionDirection direction = getDirection();
+  bool isForward = direction == ConvolutionDirection::forward,
+       isImage = direction == ConvolutionDirection::image;
+  RankedTensorType image = isForward ? lhs : isImage ? result : rhs,
+                   out = isForward ? result : lhs,
+                   weights = isForward || isImage ? rhs : result;
+  if (image.getRank() != 4 || out.getRank() != 4 ||
+      image.getDimSize(0) != out.getDimSize(0))
+    return emitOpError("has images of types ")
+           << image << " and " << out << ", expected rank 4 and equal samples";
+  int64_t samples = image.getDimSize(0), block = getBlockSamples();
+  if (block < 1 || block > samples)
+    return emitOpError("has blocks of ")
+           << block << " samples, expected 1 to " << samples;
+  for (int axis : {0, 1}) {
+    int64_t room = image.getDimSize(1 + axis) + getLow()[axis] +
+                   getHigh()[axis] - getKernel()[axis];
+    if (room < 0 || room / getStrides()[axis] + 1 != out.getDimSize(1 + axis))
+      return emitOpError("windows of axis ")
+             << axis << " do not lead from " << image << " to " << out;
+  }
+  SmallVector<int64_t> shape(weights.getShape());
+  int64_t lanes = shape.back(), channels = image.getDimSize(3),
+          outputs = out.getDimSize(3);
+  SmallVector<int64_t> expected;
+  if (!isForward && !isImage)
+    expected.push_back(llvm::divideCeil(samples, block));
+  expected.push_back(lanes > 0 ? outputs / lanes : 0);
+  bool isThin = channels < lanes;
+  if (!isThin)
+    expected.push_back(channels / lanes);
+  llvm::append_range(expected, getKernel());
+  expected.append({isThin ? channels : lanes, lanes});
+  if (shape != expected || outputs % lanes != 0 ||
+      (!isThin && channels % lanes != 0))
+    return emitOpError("has weights of type ")
+           << weights << ", expected [" << expected << "]";
+  return success();
+}
+
 static LogicalResult verifyPosition(Operation *op, Value position) {
   RankedTensorType pooled = getWindowType(op), type = typeOf(position);
   Type element = getPositionType(op->getContext(), getWindow(op));

@@ -8,6 +8,7 @@
 #include "passes/Autodiff/Differentiate.h"
 
 #include "dialects/NN/Decompose.h"
+#include "passes/Autodiff/JoinProducts.h"
 #include "passes/Autodiff/SavedSet.h"
 
 #include "mlir/IR/Dominance.h"
@@ -294,11 +295,13 @@ Value Backward::takeCotangent(Value value) {
              });
   if (Value parts = concatenateParts(builder, value.getLoc(), found->second))
     return parts;
-  Value sum;
+  SmallVector<Value> terms;
   for (const Contribution &contribution : found->second)
-    sum = sum ? Value(arith::AddFOp::create(builder, value.getLoc(), sum,
-                                            contribution.value))
-              : contribution.value;
+    terms.push_back(contribution.value);
+  Value sum;
+  for (Value term : joinProducts(builder, value.getLoc(), terms))
+    sum = sum ? Value(arith::AddFOp::create(builder, value.getLoc(), sum, term))
+              : term;
   return sum;
 }
 
@@ -371,10 +374,20 @@ Value Backward::recompute(Value value, IRMapping &mapping) {
   Operation *op = value.getDefiningOp();
   if (auto norm = dyn_cast<LayerNormOp>(op)) {
     Algebra algebra(builder, norm.getLoc());
-    Value shift = norm.getShift() ? mapping.lookup(norm.getShift()) : Value();
+    auto optional = [&](Value operand) {
+      return operand ? mapping.lookup(operand) : Value();
+    };
+    mapping.map(value, applyLayerNorm(
+                           algebra, mapping.lookup(norm.getOperand()),
+                           mapping.lookup(norm.getScale()),
+                           optional(norm.getShift()), optional(norm.getMean()),
+                           mapping.lookup(norm.getInverseDeviation())));
+  } else if (auto norm = dyn_cast<BatchNormOp>(op)) {
+    Algebra algebra(builder, norm.getLoc());
     mapping.map(value,
-                applyLayerNorm(algebra, mapping.lookup(norm.getOperand()),
-                               mapping.lookup(norm.getScale()), shift,
+                applyBatchNorm(algebra, mapping.lookup(norm.getOperand()),
+                               mapping.lookup(norm.getScale()),
+                               mapping.lookup(norm.getShift()),
                                mapping.lookup(norm.getMean()),
                                mapping.lookup(norm.getInverseDeviation())));
   } else if (Operation *copy = builder.clone(*op, mapping); isa<GeluOp>(copy)) {

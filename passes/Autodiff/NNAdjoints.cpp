@@ -252,28 +252,42 @@ static void softmaxRule(SoftmaxOp op, AdjointContext &a) {
   a.contribute(0, a.mul(a.sub(d, a.term(mean)), r));
 }
 
+/// d - exp(r) sum(d)
+static void logSoftmaxRule(LogSoftmaxOp op, AdjointContext &a) {
+  Value r = a.primal(op.getResult()), d = a.cotangent(0);
+  RankedTensorType type = Algebra::typeOf(r);
+  int64_t last = type.getRank() - 1;
+  Value total = a.broadcastLeading(a.sum(d, last, last + 1), type);
+  a.contribute(0, a.sub(d, a.term(a.mul(a.exp(r), total))));
+}
+
 /// With n = (x - mean) * inverse, g = d * scale and means over the normalised
 /// axes: dx = inverse * (g - mean(g) - n * mean(g * n)), dscale = sum(d * n),
-/// dshift = sum(d).
+/// dshift = sum(d). Where no mean is subtracted, mean(g) is left out.
 static void layerNormRule(LayerNormOp op, AdjointContext &a) {
   RankedTensorType type = Algebra::typeOf(op.getOperand()),
-                   leading = Algebra::typeOf(op.getMean());
+                   leading = Algebra::typeOf(op.getInverseDeviation());
   int64_t axis = op.getAxis(), rank = type.getRank();
   int64_t count = Algebra::typeOf(op.getScale()).getNumElements();
-  Value d = a.cotangent(0), dMean = a.cotangent(1), dInverse = a.cotangent(2);
+  Value mean = op.getMean();
+  Value d = a.cotangent(0), dMean = mean ? a.cotangent(1) : Value(),
+        dInverse = a.cotangent(mean ? 2 : 1);
   auto readInverse = [&] { return a.primal(op.getInverseDeviation()); };
   auto readNormalized = [&] {
-    return normalize(a, a.primal(op.getOperand()), a.primal(op.getMean()),
-                     readInverse());
+    return normalize(a, a.primal(op.getOperand()),
+                     mean ? a.primal(mean) : Value(), readInverse());
   };
   if (d && a.isNeeded(0)) {
     Value n = readNormalized();
     Value g = a.mul(d, a.broadcastTrailing(a.primal(op.getScale()), type));
-    Value meanG =
-        a.broadcastLeading(a.scale(a.sum(g, axis, rank), 1.0 / count), type);
     Value meanGN = a.broadcastLeading(
         a.scale(a.sum(a.mul(g, n), axis, rank), 1.0 / count), type);
-    Value centered = a.sub(a.sub(g, a.term(meanG)), a.term(a.mul(n, meanGN)));
+    Value centered = g;
+    if (mean)
+      centered =
+          a.sub(g, a.term(a.broadcastLeading(
+                       a.scale(a.sum(g, axis, rank), 1.0 / count), type)));
+    centered = a.sub(centered, a.term(a.mul(n, meanGN)));
     a.contribute(0, a.mul(a.broadcastLeading(readInverse(), type), centered));
   }
   if (dMean && a.isNeeded(0))
@@ -288,6 +302,52 @@ static void layerNormRule(LayerNormOp op, AdjointContext &a) {
     a.contribute(1, a.sum(a.mul(d, readNormalized()), 0, leading.getRank()));
   if (d && op.getShift() && a.isNeeded(2))
     a.contribute(2, a.sum(d, 0, leading.getRank()));
+}
+
+/// With n = (x - mean) * inverse, means over all axes but the channels': dshift
+/// = sum(d), dscale = sum(d * n), dx = inverse * scale * (d - mean(d) - n *
+/// mean(d
+/// * n)). The variance moves by 2 (x - mean) / count, the inverse deviation by
+/// -inverse^3 / 2 of that.
+static void batchNormRule(BatchNormOp op, AdjointContext &a) {
+  RankedTensorType type = Algebra::typeOf(op.getOperand()),
+                   channels = Algebra::typeOf(op.getScale());
+  int64_t last = type.getRank() - 1;
+  Value d = a.cotangent(0), dMean = a.cotangent(1), dVariance = a.cotangent(2),
+        dInverse = a.cotangent(3);
+  auto spread = [&](Value value) { return a.broadcastTrailing(value, type); };
+  auto count = [&] { return a.count(type, range(0, last), channels); };
+  auto readInverse = [&] { return a.primal(op.getInverseDeviation()); };
+  auto readCentered = [&] {
+    return a.sub(a.primal(op.getOperand()), spread(a.primal(op.getMean())));
+  };
+  if (d) {
+    Value n = a.mul(readCentered(), spread(readInverse()));
+    Value sum = a.sum(d, 0, last), weighted = a.sum(a.mul(d, n), 0, last);
+    if (a.isNeeded(0)) {
+      Value means = spread(a.div(sum, count())),
+            weightedMeans = spread(a.div(weighted, count()));
+      Value factor = a.mul(a.primal(op.getScale()), readInverse());
+      Value centered =
+          a.sub(a.sub(d, a.term(means)), a.term(a.mul(n, weightedMeans)));
+      a.contribute(0, a.mul(spread(factor), centered));
+    }
+    if (a.isNeeded(1))
+      a.contribute(1, weighted);
+    if (a.isNeeded(2))
+      a.contribute(2, sum);
+  }
+  if (dMean && a.isNeeded(0))
+    a.contribute(0, spread(a.div(dMean, count())));
+  Value slope = dVariance ? a.scale(dVariance, 2) : Value();
+  if (dInverse && a.isNeeded(0)) {
+    Value inverse = readInverse();
+    Value cube = a.mul(a.mul(inverse, inverse), inverse);
+    Value part = a.neg(a.mul(dInverse, cube));
+    slope = slope ? a.add(a.term(slope), a.term(part)) : part;
+  }
+  if (slope && a.isNeeded(0))
+    a.contribute(0, a.mul(readCentered(), spread(a.div(slope, count()))));
 }
 
 /// erf form: Phi(x) + x phi(x), Phi being 0.5 (1 + erf(x / sqrt 2)).
@@ -312,6 +372,13 @@ static void geluRule(GeluOp op, AdjointContext &a) {
   Value distribution = a.scale(a.add(one, a.term(inner)), 0.5);
   Value derivative = a.add(a.term(distribution), a.term(a.mul(x, slope)));
   a.contribute(0, a.mul(a.cotangent(0), derivative));
+}
+
+/// d r (1 - r)
+static void sigmoidRule(SigmoidOp op, AdjointContext &a) {
+  Value r = a.primal(op.getResult());
+  Value one = a.constant(1, Algebra::typeOf(r));
+  a.contribute(0, a.mul(a.cotangent(0), a.mul(r, a.sub(one, a.term(r)))));
 }
 
 /// With p = exp(x - logSum): (p - onehot(label)) * d, 0 in ignored rows, and p
@@ -358,7 +425,10 @@ void harmony::autodiff::attachNNAdjoints(MLIRContext &context) {
   attach<GatherOp, gatherRule>(context);
   attach<ScatterAddOp, scatterAddRule>(context);
   attach<SoftmaxOp, softmaxRule>(context);
+  attach<LogSoftmaxOp, logSoftmaxRule>(context);
   attach<LayerNormOp, layerNormRule>(context);
+  attach<BatchNormOp, batchNormRule>(context);
   attach<GeluOp, geluRule>(context);
+  attach<SigmoidOp, sigmoidRule>(context);
   attach<CrossEntropyOp, crossEntropyRule>(context);
 }

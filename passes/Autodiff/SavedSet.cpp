@@ -29,10 +29,11 @@ bool harmony::autodiff::isRecomputable(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op)
     return false;
-  if (isa<LayerNormOp>(op))
-    return value == cast<LayerNormOp>(op).getResult();
-  if (isView(op) || isa<IotaOp, RandomOp, GetOp, SoftmaxOp, GeluOp, MaxPoolOp,
-                        SumPoolOp, arith::ConstantOp>(op))
+  if (isa<LayerNormOp, BatchNormOp>(op))
+    return value == op->getResult(0);
+  if (isView(op) ||
+      isa<IotaOp, CountOp, RandomOp, GetOp, SoftmaxOp, LogSoftmaxOp, GeluOp,
+          SigmoidOp, MaxPoolOp, SumPoolOp, arith::ConstantOp>(op))
     return true;
   return isa_and_nonnull<arith::ArithDialect, math::MathDialect>(
              op->getDialect()) &&
@@ -42,7 +43,12 @@ bool harmony::autodiff::isRecomputable(Value value) {
 SmallVector<Value> harmony::autodiff::getRecomputeOperands(Value value) {
   Operation *op = value.getDefiningOp();
   SmallVector<Value> operands(op->getOperands());
-  if (auto norm = dyn_cast<LayerNormOp>(op))
+  if (auto norm = dyn_cast<LayerNormOp>(op)) {
+    operands.push_back(norm.getInverseDeviation());
+    if (norm.getMean())
+      operands.push_back(norm.getMean());
+  }
+  if (auto norm = dyn_cast<BatchNormOp>(op))
     operands.append({norm.getMean(), norm.getInverseDeviation()});
   return operands;
 }
@@ -65,7 +71,8 @@ static int64_t getCost(Value value) {
   int64_t penalty = 1;
   if (isView(op))
     penalty = 2;
-  else if (!isRecomputable(value) || isa<SoftmaxOp, LayerNormOp>(op) ||
+  else if (!isRecomputable(value) ||
+           isa<SoftmaxOp, LogSoftmaxOp, LayerNormOp, BatchNormOp>(op) ||
            llvm::any_of(value.getUsers(), [](Operation *user) {
              return isa<DotGeneralOp>(user);
            }))

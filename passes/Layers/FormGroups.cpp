@@ -7,6 +7,7 @@
 
 #include "passes/Layers/Passes.h"
 
+#include "dialects/NN/Decompose.h"
 #include "dialects/NN/Window.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -49,8 +50,8 @@ DenseSet<Operation *> findLeaves(func::FuncOp function) {
                                                  : leaves.contains(producer);
   };
   for (Operation &op : function.front().without_terminator()) {
-    bool isSource =
-        isa<arith::ConstantOp, nn::BroadcastOp, nn::IotaOp, nn::RandomOp>(op);
+    bool isSource = isa<arith::ConstantOp, nn::BroadcastOp, nn::IotaOp,
+                        nn::RandomOp, nn::CountOp>(op);
     bool isCheap = isPointwise(&op) &&
                    !isa<math::MathDialect>(op.getDialect()) &&
                    !isa<arith::DivFOp>(op);
@@ -91,7 +92,7 @@ struct Shape {
 
 /// How many trailing axes an op combines within a row; 0: none (pointwise).
 int64_t rowAxes(Operation *op) {
-  if (isa<nn::SoftmaxOp, nn::CrossEntropyOp>(op))
+  if (isa<nn::SoftmaxOp, nn::LogSoftmaxOp, nn::CrossEntropyOp>(op))
     return 1;
   if (auto norm = dyn_cast<nn::LayerNormOp>(op))
     return cast<RankedTensorType>(norm.getOperand().getType()).getRank() -
@@ -126,7 +127,8 @@ bool isColumnReduction(Operation *op) {
 
 /// The shape that an op iterates over.
 Shape domainOf(Operation *op) {
-  if (isa<nn::ReduceOp, nn::LayerNormOp, nn::SoftmaxOp, nn::CrossEntropyOp>(op))
+  if (isa<nn::ReduceOp, nn::LayerNormOp, nn::SoftmaxOp, nn::LogSoftmaxOp,
+          nn::CrossEntropyOp>(op))
     return Shape(op->getOperand(0).getType());
   return Shape(op->getResult(0).getType());
 }
@@ -412,7 +414,19 @@ private:
 
 } // namespace
 
+/// A sum over the microbatch ends a group; a batch normalisation has two.
+static void expandBatchNorms(func::FuncOp function) {
+  OpBuilder builder(function.getContext());
+  for (auto op :
+       llvm::make_early_inc_range(function.getOps<nn::BatchNormOp>())) {
+    builder.setInsertionPoint(op);
+    op->replaceAllUsesWith(*nn::decompose(op, builder));
+    op.erase();
+  }
+}
+
 size_t harmony::formGroups(func::FuncOp function) {
+  expandBatchNorms(function);
   return GroupFormer(function).run();
 }
 

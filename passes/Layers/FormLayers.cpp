@@ -69,8 +69,10 @@ public:
       roots.insert(result.getDefiningOp());
     for (auto loss : function.getOps<nn::LossOp>())
       roots.insert(loss.getNumerator().getDefiningOp());
+    for (auto assign : function.getOps<nn::AssignOp>())
+      roots.insert(assign.getValue().getDefiningOp());
     for (Operation &op : function.front().without_terminator()) {
-      if (isa<nn::LossOp>(op))
+      if (isa<nn::LossOp, nn::AssignOp>(op))
         continue;
       Origin origin = Origin::Constant;
       bool isTrained = false;
@@ -110,7 +112,7 @@ public:
   /// Indices of the ops behind which the chain is cut, ascending; the last op
   /// is not among them.
   SmallVector<size_t> findCuts() const {
-    SmallVector<size_t> heavy = findHeavyOps();
+    SmallVector<Heavy> heavy = findHeavyOps();
     if (heavy.size() < 2)
       return {};
     SmallVector<int64_t> bytes(ops.size()), values(ops.size());
@@ -122,8 +124,8 @@ public:
     };
     SmallVector<Gap> gaps;
     for (size_t i = 0; i + 1 < heavy.size(); ++i) {
-      size_t best = heavy[i];
-      for (size_t p = heavy[i]; p < heavy[i + 1]; ++p)
+      size_t best = heavy[i].last;
+      for (size_t p = heavy[i].last; p < heavy[i + 1].first; ++p)
         if (bytes[p] < bytes[best])
           best = p;
       gaps.push_back({best, bytes[best], values[best]});
@@ -140,10 +142,17 @@ public:
   }
 
 private:
+  /// Ops [first, last] that one layer holds.
+  struct Heavy {
+    size_t first, last;
+  };
+
   /// Products, and the last of a run of look-ups: embeddings that are added up
-  /// make one layer.
-  SmallVector<size_t> findHeavyOps() const {
-    SmallVector<size_t> heavy;
+  /// make one layer. Products that must not be divided are one, with what is
+  /// between them.
+  SmallVector<Heavy> findHeavyOps() const {
+    SmallVector<Heavy> heavy;
+    DenseMap<Attribute, size_t> undivided; // entry of heavy
     bool lookup = false;
     for (auto [index, op] : llvm::enumerate(ops)) {
       bool isLookup = false;
@@ -152,10 +161,17 @@ private:
       if (!isLookup && !isa<nn::DotGeneralOp>(op))
         continue;
       if (isLookup && lookup)
-        heavy.back() = index;
+        heavy.back() = {index, index};
       else
-        heavy.push_back(index);
+        heavy.push_back({index, index});
       lookup = isLookup;
+      if (Attribute name = op->getAttr(nn::kUndividedAttr)) {
+        size_t here = heavy.size() - 1;
+        size_t entry =
+            std::min(undivided.try_emplace(name, here).first->second, here);
+        heavy.truncate(entry + 1);
+        heavy[entry].last = index;
+      }
     }
     return heavy;
   }
@@ -167,6 +183,8 @@ private:
       for (Value result : op->getResults()) {
         size_t last = index;
         for (Operation *user : result.getUsers()) {
+          if (isa<nn::AssignOp>(user))
+            continue; // goes to its variable at once
           auto it = position.find(user);
           // The loss and results are read at the end.
           last = std::max(last,
@@ -225,21 +243,29 @@ private:
     for (Operation *op : segment)
       for (Value operand : op->getOperands())
         collect(operand, inside, weights, inputs, cuts, repeated);
+    SmallVector<Value> results;
+    SmallVector<nn::AssignOp> assigns;
+    for (Operation *op : segment)
+      for (Value result : op->getResults()) {
+        bool isRead = false;
+        for (Operation *user : result.getUsers()) {
+          if (auto assign = dyn_cast<nn::AssignOp>(user)) {
+            assigns.push_back(assign);
+            weights.insert(readOf(assign.getVariableAttr(), result.getType()));
+          } else {
+            isRead |= !inside.contains(user);
+          }
+        }
+        if (isRead)
+          results.push_back(result);
+      }
     SmallVector<Value> arguments;
     for (auto *set : {&weights, &inputs, &cuts})
       arguments.append(set->begin(), set->end());
 
-    SmallVector<Value> results;
-    for (Operation *op : segment)
-      for (Value result : op->getResults())
-        if (llvm::any_of(result.getUsers(), [&](Operation *user) {
-              return !inside.contains(user);
-            }))
-          results.push_back(result);
-
     Location loc = segment.back()->getLoc();
-    func::FuncOp layer =
-        outline(segment, repeated.getArrayRef(), arguments, results, loc);
+    func::FuncOp layer = outline(segment, repeated.getArrayRef(), arguments,
+                                 results, assigns, loc);
     SmallVector<Value> operands;
     for (Value argument : arguments)
       operands.push_back(mapped.lookupOrDefault(argument));
@@ -248,6 +274,19 @@ private:
                   builder.getStringAttr(nameLayer(segment, index)));
     for (auto [result, replacement] : llvm::zip(results, call.getResults()))
       mapped.map(result, replacement);
+    for (auto [assign, value] :
+         llvm::zip(assigns, call.getResults().drop_front(results.size())))
+      assigned[assign] = value;
+  }
+
+  /// The first read of a variable, made where there is none.
+  Value readOf(FlatSymbolRefAttr variable, Type type) {
+    Value &read = reads[variable.getAttr()];
+    if (!read) {
+      auto builder = OpBuilder::atBlockBegin(&function.front());
+      read = nn::GetOp::create(builder, function.getLoc(), type, variable);
+    }
+    return read;
   }
 
   /// Sorts the leaves that `value` is computed from into classes and lists the
@@ -279,10 +318,13 @@ private:
   func::FuncOp outline(ArrayRef<Operation *> segment,
                        ArrayRef<Operation *> repeated,
                        ArrayRef<Value> arguments, ArrayRef<Value> results,
-                       Location loc) {
+                       ArrayRef<nn::AssignOp> assigns, Location loc) {
     MLIRContext *context = function.getContext();
+    SmallVector<Value> all(results);
+    for (nn::AssignOp assign : assigns)
+      all.push_back(assign.getValue());
     auto type = FunctionType::get(context, TypeRange(ValueRange(arguments)),
-                                  TypeRange(ValueRange(results)));
+                                  TypeRange(ValueRange(all)));
     auto layer = func::FuncOp::create(loc, "layer", type);
     layer.setPrivate();
     layer->setAttr(nn::kLayerAttr, UnitAttr::get(context));
@@ -298,9 +340,9 @@ private:
     for (Operation *op : repeated)
       builder.clone(*op, mapping);
     for (Operation *op : segment)
-      builder.clone(*op, mapping);
+      builder.clone(*op, mapping)->removeAttr(nn::kUndividedAttr);
     SmallVector<Value> returned;
-    for (Value result : results)
+    for (Value result : all)
       returned.push_back(mapping.lookup(result));
     func::ReturnOp::create(builder, loc, returned);
 
@@ -311,6 +353,12 @@ private:
     for (auto [index, result] : llvm::enumerate(results))
       if (chain.isTrained(result))
         layer.setResultAttr(index, nn::kDifferentiableAttr, unit);
+    for (auto [index, assign] : llvm::enumerate(assigns)) {
+      Value read = reads.lookup(assign.getVariableAttr().getAttr());
+      layer.setResultAttr(results.size() + index, nn::kAssignsAttr,
+                          builder.getI64IntegerAttr(
+                              llvm::find(arguments, read) - arguments.begin()));
+    }
     return unique(layer);
   }
 
@@ -355,8 +403,8 @@ private:
     return name.empty() ? "layer " + std::to_string(index) : name;
   }
 
-  /// Redirects loss and results to the calls and erases the old body, but for
-  /// the reads of variables.
+  /// Redirects loss, results and assignments to the calls and erases the old
+  /// body, but for the reads of variables.
   void finish() {
     Operation *terminator = function.front().getTerminator();
     // They are moved: collected first.
@@ -364,6 +412,11 @@ private:
       loss.getNumeratorMutable().assign(
           mapped.lookupOrDefault(loss.getNumerator()));
       loss->moveBefore(terminator);
+    }
+    for (nn::AssignOp assign :
+         llvm::to_vector(function.getOps<nn::AssignOp>())) {
+      assign.getValueMutable().assign(assigned.lookup(assign));
+      assign->moveBefore(terminator);
     }
     for (OpOperand &operand : terminator->getOpOperands())
       operand.set(mapped.lookupOrDefault(operand.get()));
@@ -376,6 +429,7 @@ private:
   SymbolTable &symbols;
   bool trains;
   IRMapping mapped;
+  DenseMap<Operation *, Value> assigned;  ///< what an nn.assign stores
   DenseMap<StringAttr, Value> reads;      ///< first read of each variable
   llvm::MapVector<Value, Value> sameRead; ///< other reads, to the first
 };
@@ -436,6 +490,8 @@ struct FormLayers : harmony::impl::FormLayersPassBase<FormLayers> {
   }
 
   static void resolveModes(func::FuncOp function, bool trains) {
+    if (!trains)
+      eraseAssigns(function);
     for (auto op :
          llvm::make_early_inc_range(function.getOps<nn::ByModeOp>())) {
       op.getResult().replaceAllUsesWith(trains ? op.getTraining()
@@ -443,6 +499,12 @@ struct FormLayers : harmony::impl::FormLayersPassBase<FormLayers> {
       op.erase();
     }
     eraseDeadOps(function);
+  }
+
+  static void eraseAssigns(func::FuncOp function) {
+    for (auto assign :
+         llvm::make_early_inc_range(function.getOps<nn::AssignOp>()))
+      assign.erase();
   }
 
   /// The training forward computes the loss alone.
@@ -482,6 +544,7 @@ struct FormLayers : harmony::impl::FormLayersPassBase<FormLayers> {
       }
       loss.erase();
     }
+    eraseAssigns(prologue);
     prologue.front().getTerminator()->setOperands(denominators);
     prologue.setType(
         FunctionType::get(main.getContext(), main.getArgumentTypes(), types));

@@ -39,10 +39,16 @@ struct VerifyLayers : harmony::impl::VerifyLayersPassBase<VerifyLayers> {
     for (Operation &op : function.front().without_terminator()) {
       if (isa<nn::GetOp, nn::LossOp>(op))
         continue;
+      if (auto assign = dyn_cast<nn::AssignOp>(op)) {
+        if (failed(verifyAssign(assign, symbols)))
+          return failure();
+        continue;
+      }
       auto call = dyn_cast<func::CallOp>(op);
       if (!call)
         return op.emitOpError("is not part of a layer: @")
-               << function.getName() << " may hold nn.get, calls and nn.loss";
+               << function.getName()
+               << " may hold nn.get, calls, nn.assign and nn.loss";
       auto layer = symbols.lookup<func::FuncOp>(call.getCallee());
       if (!layer || !layer->hasAttr(nn::kLayerAttr))
         return call.emitOpError("calls @")
@@ -69,6 +75,29 @@ struct VerifyLayers : harmony::impl::VerifyLayersPassBase<VerifyLayers> {
       }
     }
     return success();
+  }
+
+  /// A layer updates the variable that it is called with.
+  static LogicalResult verifyAssign(nn::AssignOp assign, SymbolTable &symbols) {
+    auto call = assign.getValue().getDefiningOp<func::CallOp>();
+    auto layer =
+        call ? symbols.lookup<func::FuncOp>(call.getCallee()) : func::FuncOp();
+    auto argument =
+        layer ? layer.getResultAttrOfType<IntegerAttr>(
+                    cast<OpResult>(assign.getValue()).getResultNumber(),
+                    nn::kAssignsAttr)
+              : IntegerAttr();
+    auto read =
+        argument && argument.getInt() < call.getNumOperands()
+            ? call.getOperand(argument.getInt()).getDefiningOp<nn::GetOp>()
+            : nn::GetOp();
+    if (read && read.getVariable() == assign.getVariable() &&
+        assign.getValue().hasOneUse())
+      return success();
+    return assign.emitOpError(
+               "must be the only reader of a layer's result that "
+               "is marked ")
+           << nn::kAssignsAttr << " and takes the place of the variable";
   }
 };
 } // namespace

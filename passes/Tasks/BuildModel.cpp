@@ -200,6 +200,17 @@ private:
     int64_t results = function.getNumResults() - savedCount(function);
     for (int64_t index = 0; index < results; ++index) {
       Value result = call.getResult(index);
+      if (auto argument = assignedArgument(function, index)) {
+        int tensor = binding.arguments[*argument].tensor;
+        // Layer::tensors lists tensor arguments in order.
+        size_t position = 0;
+        for (int64_t i = 0; i < *argument; ++i)
+          position += binding.arguments[i].tensor >= 0;
+        layer.tensors[position].forwardWrites = true;
+        binding.results.push_back({tensor, -1, -1});
+        binding.cotangentScalar.push_back(-1);
+        continue;
+      }
       auto numerator = numerators.find(result);
       if (numerator != numerators.end()) {
         if (!result.hasOneUse())
@@ -226,6 +237,14 @@ private:
     model.problem.layers.push_back(layer);
     model.layers.push_back(binding);
     return success();
+  }
+
+  /// The argument whose variable a result of a layer function is assigned to.
+  static std::optional<int64_t> assignedArgument(func::FuncOp function,
+                                                 unsigned result) {
+    auto attr =
+        function.getResultAttrOfType<IntegerAttr>(result, nn::kAssignsAttr);
+    return attr ? std::optional(attr.getInt()) : std::nullopt;
   }
 
   int addFunction(const std::string &name) {
@@ -312,8 +331,11 @@ private:
     for (int64_t i = 0; i < function.getNumResults(); ++i) {
       bool saved = i >= results;
       bool accumulator = !saved && binding.results[i].scalar >= 0;
-      task.resultKinds.push_back(saved ? SlotKind::saved : SlotKind::result);
-      task.resultIndices.push_back(saved ? i - results : i);
+      auto argument = assignedArgument(function, i);
+      task.resultKinds.push_back(saved      ? SlotKind::saved
+                                 : argument ? SlotKind::argument
+                                            : SlotKind::result);
+      task.resultIndices.push_back(saved ? i - results : argument.value_or(i));
       task.accumulate.push_back(accumulator);
       task.discard.push_back(saved && !options.training);
     }
@@ -325,10 +347,11 @@ private:
     cost.forwardWorkspace = lowered->workspace;
     if (!options.training)
       return success();
-    // The same again for backward phases, without the accumulators.
+    // The same again for backward phases, without the accumulators and what the
+    // forward has assigned.
     task.name = recomputeTaskName(binding.function, u);
     for (int64_t i = 0; i < results; ++i)
-      if (task.accumulate[i]) {
+      if (task.accumulate[i] || task.resultKinds[i] == SlotKind::argument) {
         task.accumulate[i] = false;
         task.discard[i] = true;
       }

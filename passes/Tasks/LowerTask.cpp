@@ -10,6 +10,7 @@
 #include "dialects/NN/Window.h"
 #include "passes/Codegen/Kernel.h"
 #include "passes/Tasks/BlockWindows.h"
+#include "passes/Tasks/FormConvolutions.h"
 #include "passes/Tasks/Product.h"
 #include "passes/Tasks/TaskBuilder.h"
 
@@ -39,6 +40,7 @@ OwningOpRef<func::FuncOp> instantiateFunction(func::FuncOp function,
   for (Type type : clone->getResultTypes())
     results.push_back(convert(type));
   clone->setType(FunctionType::get(function.getContext(), inputs, results));
+  SmallVector<Operation *> counts;
   clone->walk([&](Operation *op) {
     for (Region &region : op->getRegions())
       for (Block &block : region)
@@ -46,12 +48,26 @@ OwningOpRef<func::FuncOp> instantiateFunction(func::FuncOp function,
           argument.setType(convert(argument.getType()));
     for (Value result : op->getResults())
       result.setType(convert(result.getType()));
+    if (auto count = dyn_cast<nn::CountOp>(op)) {
+      OpBuilder builder(op);
+      auto type = cast<RankedTensorType>(count.getResult().getType());
+      double elements = static_cast<double>(count.getFactor() * samples);
+      Value constant = arith::ConstantOp::create(
+          builder, op->getLoc(),
+          DenseElementsAttr::get(
+              type, builder.getFloatAttr(type.getElementType(), elements)
+                        .getValue()));
+      count.getResult().replaceAllUsesWith(constant);
+      counts.push_back(count);
+    }
     if (auto constant = dyn_cast<arith::ConstantOp>(op))
       if (auto splat = dyn_cast<SplatElementsAttr>(constant.getValue()))
         constant.setValueAttr(
             SplatElementsAttr::get(cast<ShapedType>(constant.getType()),
                                    splat.getSplatValue<Attribute>()));
   });
+  for (Operation *count : counts)
+    count->erase();
   return clone;
 }
 
@@ -122,6 +138,8 @@ private:
     for (OpOperand &use : value.getUses())
       if (isa<func::ReturnOp>(use.getOwner()) && !options.writeLast) {
         size_t index = use.getOperandNumber();
+        if (!canOverwrite(value, index))
+          continue;
         if (!options.accumulate[index] || value.hasOneUse())
           return Destination{
               View::contiguous(resultBuffers[index], typeOf(value).getShape()),
@@ -155,6 +173,18 @@ private:
     if (auto sum = dyn_cast<arith::AddFOp>(user))
       return findSum(sum, value.getUses().begin()->getOperandNumber());
     return std::nullopt;
+  }
+
+  /// Whether result `index`, computed where it belongs, overwrites nothing that
+  /// is read later: it may take the place of an argument.
+  bool canOverwrite(Value value, size_t index) {
+    if (options.discard[index] ||
+        options.resultKinds[index] != schedule::SlotKind::argument)
+      return true;
+    Value argument = function.getArgument(options.resultIndices[index]);
+    return llvm::all_of(argument.getUsers(), [&](Operation *user) {
+      return user == value.getDefiningOp();
+    });
   }
 
   /// Where the terms of a sum of products (blockWindows) go: the first stores,
@@ -200,7 +230,7 @@ private:
   bool isRowsOfProducts(Value value, int64_t row) const {
     bool isRead = false;
     for (Operation *user : value.getUsers()) {
-      if (isa<func::ReturnOp>(user))
+      if (isa<func::ReturnOp, nn::ConvolutionOp>(user))
         return false;
       if (auto reshape = dyn_cast<nn::ReshapeOp>(user)) {
         RankedTensorType type = typeOf(reshape.getResult());
@@ -281,6 +311,8 @@ private:
     }
     if (auto product = dyn_cast<nn::DotGeneralOp>(op))
       return lowerProduct(product);
+    if (auto convolution = dyn_cast<nn::ConvolutionOp>(op))
+      return lowerConvolution(convolution);
     if (auto concat = dyn_cast<nn::ConcatOp>(op))
       return lowerConcat(concat);
     if (auto pad = dyn_cast<nn::PadOp>(op))
@@ -374,6 +406,42 @@ private:
                  product.gemm.accumulate ? schedule::Access::ReadWrite
                                          : schedule::Access::Write);
     task.add(std::move(launch));
+  }
+
+  LogicalResult lowerConvolution(nn::ConvolutionOp op) {
+    Launch launch{op.getLoc(), Launch::Kind::Convolution};
+    launch.convolution = getConvolution(op);
+    const HmConvolution &c = launch.convolution;
+    launch.flops = 2.0 * c.samples * c.out[0] * c.out[1] * c.outputs *
+                   c.kernel[0] * c.kernel[1] * c.channels;
+    launch.family = HM_FAMILY_GEMM;
+    for (Value operand : op.getOperands()) {
+      RankedTensorType type = typeOf(operand);
+      View view = views[operand];
+      if (!view.isContiguous(type.getShape())) {
+        View &copied = reordered[operand];
+        if (copied.strides != rowMajorStrides(type.getShape())) {
+          View target = allocate(operand);
+          if (failed(copy(type, view, {target}, op.getLoc())))
+            return failure();
+          copied = target;
+        }
+        view = copied;
+      }
+      launch.touch(view, type, schedule::Access::Read);
+    }
+    RankedTensorType type = typeOf(op.getResult());
+    auto destination = findDestination(op.getResult());
+    bool isInPlace = destination && !destination->accumulate &&
+                     destination->view.isContiguous(type.getShape());
+    View result = isInPlace ? destination->view : allocate(op.getResult());
+    launch.touch(result, type, schedule::Access::Write);
+    task.add(std::move(launch));
+    views[op.getResult()] = result;
+    if (!destination || isInPlace)
+      return success();
+    views[op.getResult()] = destination->view;
+    return copy(type, result, *destination, op.getLoc());
   }
 
   LogicalResult lowerConcat(nn::ConcatOp concat) {
@@ -590,6 +658,8 @@ FailureOr<TaskCost> harmony::lowerTask(func::FuncOp function,
                                        ModuleOp module, ModuleOp kernels) {
   OwningOpRef<func::FuncOp> clone =
       instantiateFunction(function, options.microbatch);
+  auto lanes = module->getAttrOfType<IntegerAttr>(kLanesAttr);
+  formConvolutions(*clone, lanes ? lanes.getInt() : 16);
   blockWindows(*clone);
   return TaskLowering(*clone, options, module, kernels).run();
 }

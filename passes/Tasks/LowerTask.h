@@ -19,7 +19,8 @@ struct TaskOptions {
   std::string name;
   int64_t microbatch = 1;
 
-  /// The slots that stand for the function's arguments and results, by index.
+  /// The slots that stand for the function's arguments and results, by index. A
+  /// result of kind argument takes the place of that argument.
   /// Saved value j lies in the task's one saved block, behind those before it.
   llvm::SmallVector<schedule::SlotKind> argumentKinds, resultKinds;
   llvm::SmallVector<int64_t> argumentIndices, resultIndices;

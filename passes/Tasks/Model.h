@@ -24,7 +24,7 @@ namespace harmony {
 
 /// What an argument or result of a layer function is: exactly one index is set.
 struct Binding {
-  int tensor = -1; ///< Problem::tensors; arguments only
+  int tensor = -1; ///< Problem::tensors; of a result: it is stored there
   int value = -1;  ///< Problem::values
   int scalar = -1; ///< Problem::scalars: a loss accumulator; results only
 };

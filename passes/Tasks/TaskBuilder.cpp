@@ -51,7 +51,8 @@ void TaskBuilder::Launch::touch(const View &view, Type type,
 }
 
 void TaskBuilder::add(Launch launch) {
-  bool isProduct = launch.kind == Launch::Kind::Product;
+  bool isProduct = launch.kind == Launch::Kind::Product ||
+                   launch.kind == Launch::Kind::Convolution;
   for (const Launch::Operand &operand : launch.operands) {
     Buffer &buffer = buffers[operand.buffer];
     buffer.first = std::min<int>(buffer.first, launches.size());
@@ -146,6 +147,10 @@ void TaskBuilder::emitLaunch(OpBuilder &builder, const Launch &launch,
     break;
   case Launch::Kind::Product:
     schedule::GemmOp::create(builder, launch.loc, launch.gemm, refs);
+    break;
+  case Launch::Kind::Convolution:
+    schedule::ConvolutionOp::create(builder, launch.loc, launch.convolution,
+                                    refs);
     break;
   case Launch::Kind::Fill:
     schedule::FillOp::create(builder, launch.loc, refs.front(),

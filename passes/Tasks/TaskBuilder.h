@@ -33,12 +33,13 @@ public:
   /// A launch before the workspace has addresses.
   struct Launch {
     mlir::Location loc;
-    enum class Kind { Kernel, Product, Fill } kind;
+    enum class Kind { Kernel, Product, Convolution, Fill } kind;
     std::string kernel = {};
     int64_t extent = 1, grain = 1;
     HmFamily family = HM_FAMILY_POINTWISE;
     HmGemm gemm = {};
-    double flops = 0; ///< of a product
+    HmConvolution convolution = {};
+    double flops = 0; ///< of a product or convolution
     struct Operand {
       int buffer;
       int64_t offset, bytes; ///< in the buffer

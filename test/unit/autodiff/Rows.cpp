@@ -336,6 +336,10 @@ func.func @f(%x: !b4 d, %keys: !keys, %stream: tensor<i64>) -> (!b4 d) {
     %0 = nn.softmax %x : !b5
     return %0 : !b5
   })");
+  add("nn.log_softmax", R"(func.func @f(%x: !b5 d) -> (!b5 d) {
+    %0 = nn.log_softmax %x : !b5
+    return %0 : !b5
+  })");
   add("nn.layer_norm",
       R"(func.func @f(%x: !b5 d, %s: tensor<5xf64> d, %t: tensor<5xf64> d) -> (!b5 d) {
     %y, %m, %i = nn.layer_norm %x, %s, %t axis 1 epsilon 1.0e-3 : !b5, tensor<5xf64>, tensor<5xf64> -> !b5, !v, !v
@@ -350,6 +354,42 @@ func.func @f(%x: !b4 d, %keys: !keys, %stream: tensor<i64>) -> (!b4 d) {
     return %y, %0, %i : tensor<?x2x3xf64, #nn.batch<0, 1>>, !v, !v
   })",
       {{0, {-2, 3}}});
+  add("nn.layer_norm without a mean, over two axes, statistics used too", R"(
+  func.func @f(%x: tensor<?x2x3xf64, #nn.batch<0, 1>> d, %s: tensor<2x3xf64> d, %t: tensor<2x3xf64> d)
+      -> (tensor<?x2x3xf64, #nn.batch<0, 1>> d, !v d) {
+    %y, %i = nn.layer_norm %x, %s, %t axis 1 epsilon 0.1
+        : tensor<?x2x3xf64, #nn.batch<0, 1>>, tensor<2x3xf64>, tensor<2x3xf64> -> tensor<?x2x3xf64, #nn.batch<0, 1>>, !v
+    return %y, %i : tensor<?x2x3xf64, #nn.batch<0, 1>>, !v
+  })",
+      {{0, {-2, 3}}});
+  add("nn.batch_norm",
+      R"(func.func @f(%x: !b5 d, %s: tensor<5xf64> d, %t: tensor<5xf64> d) -> (!b5 d) {
+    %y, %m, %v, %i = nn.batch_norm %x, %s, %t epsilon 1.0e-3 : !b5, tensor<5xf64>, tensor<5xf64>
+        -> !b5, tensor<5xf64>, tensor<5xf64>, tensor<5xf64>
+    return %y : !b5
+  })");
+  add("nn.batch_norm of images, statistics used too", R"(
+  func.func @f(%x: tensor<?x2x3xf64, #nn.batch<0, 2>> d, %s: tensor<3xf64> d, %t: tensor<3xf64> d)
+      -> (tensor<?x2x3xf64, #nn.batch<0, 2>> d, tensor<3xf64> d, tensor<3xf64> d, tensor<3xf64> d) {
+    %y, %m, %v, %i = nn.batch_norm %x, %s, %t epsilon 0.1
+        : tensor<?x2x3xf64, #nn.batch<0, 2>>, tensor<3xf64>, tensor<3xf64>
+        -> tensor<?x2x3xf64, #nn.batch<0, 2>>, tensor<3xf64>, tensor<3xf64>, tensor<3xf64>
+    %0 = arith.mulf %m, %m : tensor<3xf64>
+    return %y, %0, %v, %i : tensor<?x2x3xf64, #nn.batch<0, 2>>, tensor<3xf64>, tensor<3xf64>, tensor<3xf64>
+  })",
+      {{0, {-2, 3}}});
+  add("nn.batch_norm without batch, inverse deviation alone", R"(
+  func.func @f(%x: tensor<4x3xf64> d, %s: tensor<3xf64> d, %t: tensor<3xf64> d) -> (tensor<3xf64> d) {
+    %y, %m, %v, %i = nn.batch_norm %x, %s, %t epsilon 0.1 : tensor<4x3xf64>, tensor<3xf64>, tensor<3xf64>
+        -> tensor<4x3xf64>, tensor<3xf64>, tensor<3xf64>, tensor<3xf64>
+    return %i : tensor<3xf64>
+  })",
+      {{0, {-2, 3}}});
+  add("nn.sigmoid", R"(func.func @f(%x: !b5 d) -> (!b5 d) {
+    %0 = nn.sigmoid %x : !b5
+    return %0 : !b5
+  })",
+      {{0, {-4, 4}}});
   for (auto [name, form] :
        {std::pair("nn.gelu", ""), std::pair("nn.gelu tanh", "tanh ")})
     add(name,
