@@ -13,6 +13,7 @@
 #include "runtime/train/Safetensors.h"
 
 #include <cstring>
+#include <filesystem>
 #include <new>
 #include <set>
 #include <zip.h>
@@ -203,6 +204,8 @@ public:
       zip_error_fini(&error);
       throw Error(ExitCode::Data, path + ": not a readable .npz file: " + what);
     }
+    std::error_code ignored; // the size is then the largest number
+    fileBytes = std::filesystem::file_size(path, ignored);
     std::set<std::string> seen;
     for (zip_int64_t i = 0; i < zip_get_num_entries(archive, 0); ++i) {
       const char *name = zip_get_name(archive, i, ZIP_FL_ENC_RAW);
@@ -230,6 +233,13 @@ public:
     if (zip_stat_index(archive, index, 0, &status) ||
         !(status.valid & ZIP_STAT_SIZE))
       fail(name, "no size");
+    // Nothing is reserved for what the file cannot hold: deflate makes at most
+    // 1032 bytes of one (zlib, "Maximum Compression Factor").
+    constexpr uint64_t mostBytesOfOne = 1032;
+    if (status.size / mostBytesOfOne > fileBytes)
+      fail(name, std::to_string(status.size) + " bytes are said to be in a " +
+                     "file of " + std::to_string(fileBytes) +
+                     "; was it damaged?");
     std::shared_ptr<char> bytes(new (std::nothrow) char[status.size + 1],
                                 std::default_delete<char[]>());
     if (!bytes)
@@ -268,6 +278,7 @@ private:
 
   std::string path;
   zip_t *archive;
+  uint64_t fileBytes = 0;
   std::vector<std::string> keys;
 };
 

@@ -173,6 +173,13 @@ TEST(Npz, RefusesDamage) {
   writeFile(path, bad);
   EXPECT_TRUE(contains(dataError([&] { openSource(path)->load("x"); }),
                        "d.npz: 'x': "));
+  // The uncompressed size in the central directory, 24 bytes into its entry.
+  bad = good;
+  bad[bad.find("PK\x01\x02") + 27] = '\x70';
+  writeFile(path, bad);
+  EXPECT_TRUE(
+      contains(dataError([&] { openSource(path)->load("x"); }),
+               "d.npz: 'x': 1879051520 bytes are said to be in a file"));
   EXPECT_TRUE(contains(dataError([&] { openSource(folder / "none.npz"); }),
                        "none.npz: "));
   EXPECT_TRUE(contains(dataError([&] { openSource(folder / "d.csv"); }),
