@@ -2,11 +2,12 @@
 
 Messages are bytes; a field is its number and a value, as protobuf encodes them.
 """
+import os
 import struct
 
 import numpy as np
 
-ELEMENT_TYPES = {np.dtype(np.float32): 1, np.dtype(np.int64): 7}
+ELEMENT_TYPES = {np.dtype(np.float32): 1, np.dtype(np.int64): 7, np.dtype(np.bool_): 9}
 
 
 def varint(value):
@@ -29,11 +30,18 @@ def field(number, value):
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
-def tensor(array, name=""):
-    """A TensorProto."""
+def tensor(array, name="", external=None):
+    """A TensorProto; `external` is a file open for writing that takes the data at its end, on a page of its own."""
     array = np.asarray(array)
     dims = b"".join(field(1, extent) for extent in np.shape(array))
-    return dims + field(2, ELEMENT_TYPES[array.dtype]) + field(8, name) + field(9, array.tobytes())
+    described = dims + field(2, ELEMENT_TYPES[array.dtype]) + field(8, name)
+    if external is None:
+        return described + field(9, array.tobytes())
+    external.seek(-(-external.tell() // 4096) * 4096)
+    entries = {"location": os.path.basename(external.name), "offset": external.tell(), "length": array.nbytes}
+    array.tofile(external)
+    return described + b"".join(field(13, field(1, key) + field(2, str(value))) for key, value in entries.items()) + \
+        field(14, 1)
 
 
 def attribute(name, value):
