@@ -176,6 +176,8 @@ ConverterTable::ConverterTable() {
   addReductionConverters(*this);
   addProductConverters(*this);
   addConvolutionConverters(*this);
+  addNormalizationConverters(*this);
+  addResizeConverters(*this);
   addLossConverters(*this);
 }
 

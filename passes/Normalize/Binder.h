@@ -118,6 +118,8 @@ void addIndexConverters(ConverterTable &table);
 void addReductionConverters(ConverterTable &table);
 void addProductConverters(ConverterTable &table);
 void addConvolutionConverters(ConverterTable &table);
+void addNormalizationConverters(ConverterTable &table);
+void addResizeConverters(ConverterTable &table);
 void addLossConverters(ConverterTable &table);
 
 /// The MLIR type of ONNX's element type number, null for what MLIR has no type

@@ -155,6 +155,15 @@ void addActivations(ConverterTable &table) {
                 [](Binder &, TensorBuilder &t, Tensor x) {
                   return t.multiply(x, t.unary(Unary::Tanh, softplus(t, x)));
                 });
+  addActivation(
+      table, "Shrink", {9}, [](Binder &b, TensorBuilder &t, Tensor x) {
+        double lambda = b.real("lambd", 0.5), bias = b.real("bias", 0);
+        Tensor above = t.compare(Compare::Greater, x, t.scalarLike(x, lambda)),
+               below = t.compare(Compare::Less, x, t.scalarLike(x, -lambda));
+        return t.select(above, t.subtract(x, t.scalarLike(x, bias)),
+                        t.select(below, t.add(x, t.scalarLike(x, bias)),
+                                 t.scalarLike(x, 0)));
+      });
   addActivation(table, "Reciprocal", {6, 13},
                 [](Binder &, TensorBuilder &t, Tensor x) {
                   return t.divide(t.scalarLike(x, 1), x);
@@ -245,6 +254,61 @@ void addDropout(ConverterTable &table) {
   });
 }
 
+/// Work on the bits of integers, and which floats are infinite.
+void addBits(ConverterTable &table) {
+  auto addBitwise = [&](StringRef name, Binary kind) {
+    table.onOp(name, {18}, [kind](Binder &b) {
+      Tensor x = b.input(0);
+      if (x && x.isBool())
+        b.refuse("needs integers");
+      b.output(0, b.build().binary(kind, x, b.input(1)));
+    });
+  };
+  addBitwise("BitwiseAnd", Binary::And);
+  addBitwise("BitwiseOr", Binary::Or);
+  addBitwise("BitwiseXor", Binary::Xor);
+  table.onOp("BitwiseNot", {18}, [](Binder &b) {
+    Tensor x = b.input(0);
+    if (!x)
+      return;
+    if (x.isFloat() || x.isBool()) {
+      b.refuse("needs integers");
+      return;
+    }
+    TensorBuilder &t = b.build();
+    Tensor one = t.scalarLike(x, 1), zero = t.scalarLike(x, 0);
+    b.output(0, t.binary(Binary::Xor, x, t.subtract(zero, one)));
+  });
+  table.onOp("BitShift", {11, 28}, [](Binder &b) {
+    std::string direction = b.string("direction", "");
+    if (direction != "LEFT" && direction != "RIGHT")
+      b.refuse("direction is '" + direction + "', accepted are LEFT and RIGHT");
+    b.output(0, b.build().binary(direction == "LEFT" ? Binary::ShiftLeft
+                                                     : Binary::ShiftRight,
+                                 b.input(0), b.input(1)));
+  });
+  table.onOp("IsInf", {10, 20}, [](Binder &b) {
+    Tensor x = b.input(0);
+    bool positive = b.integer("detect_positive", 1),
+         negative = b.integer("detect_negative", 1);
+    if (!x)
+      return;
+    if (!x.isFloat()) {
+      b.refuse("needs floating elements");
+      return;
+    }
+    TensorBuilder &t = b.build();
+    double infinity = std::numeric_limits<double>::infinity();
+    auto equals = [&](bool isWanted, double value) {
+      return isWanted
+                 ? t.compare(Compare::Equal, x, t.scalarLike(x, value))
+                 : t.expand(t.scalar(t.getBuilder().getI1Type(), 0), x.shape());
+    };
+    b.output(0, t.binary(Binary::Or, equals(positive, infinity),
+                         equals(negative, -infinity)));
+  });
+}
+
 void addClip(ConverterTable &table) {
   table.onOp("Clip", {6}, [](Binder &b) {
     Tensor x = b.input(0);
@@ -279,6 +343,15 @@ void harmony::normalize::addElementwiseConverters(ConverterTable &table) {
   addUnary(table, "Round", {11, 22}, Unary::RoundEven);
   addUnary(table, "Sin", {7, 22}, Unary::Sine);
   addUnary(table, "Cos", {7, 22}, Unary::Cosine);
+  addUnary(table, "Tan", {7, 22}, Unary::Tangent);
+  addUnary(table, "Asin", {7, 22}, Unary::ArcSine);
+  addUnary(table, "Acos", {7, 22}, Unary::ArcCosine);
+  addUnary(table, "Atan", {7, 22}, Unary::ArcTangent);
+  addUnary(table, "Sinh", {9, 22}, Unary::HyperbolicSine);
+  addUnary(table, "Cosh", {9, 22}, Unary::HyperbolicCosine);
+  addUnary(table, "Asinh", {9, 22}, Unary::AreaSine);
+  addUnary(table, "Acosh", {9, 22}, Unary::AreaCosine);
+  addUnary(table, "Atanh", {9, 22}, Unary::AreaTangent);
   addUnary(table, "Sign", {9, 13}, Unary::Sign);
   addUnary(table, "Not", {1}, Unary::Not);
   addUnary(table, "IsNaN", {9, 13, 20}, Unary::IsNaN);
@@ -297,6 +370,8 @@ void harmony::normalize::addElementwiseConverters(ConverterTable &table) {
       b.refuse("fmod is set for floating elements alone");
     b.output(0, b.build().binary(Binary::Remainder, x, b.input(1)));
   });
+
+  addBits(table);
 
   addCompare(table, "Equal", {7, 11, 13, 19}, Compare::Equal);
   addCompare(table, "Less", {7, 9, 13}, Compare::Less);

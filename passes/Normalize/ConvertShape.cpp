@@ -499,41 +499,6 @@ void convertConstantOfShape(Binder &b) {
     b.output(0, t.expand(value, *shape));
 }
 
-void convertPad(Binder &b) {
-  Tensor x = b.input(0);
-  std::string mode = b.string("mode", "constant");
-  if (!x)
-    return;
-  TensorBuilder &t = b.build();
-  std::optional<SmallVector<int64_t>> pads =
-      b.version() < 11 ? b.integerList("pads") : b.integers(1);
-  Tensor fill = t.scalarLike(x, b.version() < 11 ? b.real("value", 0) : 0);
-  if (b.version() >= 11 && b.hasInput(2))
-    fill = b.input(2);
-  std::optional<SmallVector<int64_t>> axes;
-  if (b.version() >= 18 && b.hasInput(3) && !(axes = b.integers(3)))
-    return;
-  if (mode != "constant") {
-    b.refuse("mode is '" + mode + "', accepted is 'constant'");
-    return;
-  }
-  if (!pads || !fill)
-    return;
-  int64_t count = axes ? axes->size() : x.rank();
-  if (static_cast<int64_t>(pads->size()) != 2 * count) {
-    b.refuse("has " + Twine(pads->size()) + " pads, expected " +
-             Twine(2 * count));
-    return;
-  }
-  SmallVector<int64_t> low(x.rank(), 0), high(x.rank(), 0);
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t axis = b.axis(axes ? (*axes)[i] : i, x.rank());
-    low[axis] = (*pads)[i];
-    high[axis] = (*pads)[i + count];
-  }
-  b.output(0, t.pad(x, fill, low, high));
-}
-
 } // namespace
 
 void harmony::normalize::addShapeConverters(ConverterTable &table) {
@@ -557,5 +522,4 @@ void harmony::normalize::addShapeConverters(ConverterTable &table) {
   table.onOp("Slice", {1, 10, 11, 13}, convertSlice);
   table.onOp("Expand", {8, 13}, convertExpand);
   table.onOp("Tile", {6, 13}, convertTile);
-  table.onOp("Pad", {2, 11, 13, 18, 19, 21, 23, 24, 25}, convertPad);
 }

@@ -13,254 +13,6 @@ using namespace mlir;
 using namespace harmony;
 using namespace harmony::normalize;
 
-/// More elements than this are computed at run time.
-static constexpr int64_t kFoldLimit = 1 << 20;
-
-using Folded = std::optional<Element>;
-
-static Element realElement(Type type, double value, int64_t batch = 0) {
-  Element element;
-  element.real = roundTo(type, value);
-  element.batch = batch;
-  return element;
-}
-
-static Element boolElement(bool value) { return Element{value}; }
-
-/// Wraps to the width of an integer type.
-static Folded integerElement(Type type, Element element) {
-  auto integer = cast<IntegerType>(type);
-  if (integer.getWidth() == 1)
-    element.integer = element.integer != 0;
-  else if (integer.getWidth() < 64)
-    element.integer =
-        integer.isUnsigned()
-            ? static_cast<int64_t>(static_cast<uint64_t>(element.integer) &
-                                   ((uint64_t(1) << integer.getWidth()) - 1))
-            : static_cast<int64_t>(static_cast<uint64_t>(element.integer)
-                                   << (64 - integer.getWidth())) >>
-                  (64 - integer.getWidth());
-  return element;
-}
-
-/// fold: elements -> Folded; emit: (values, result type) -> Value.
-template <typename Fold, typename Emit>
-Tensor TensorBuilder::elementwise(ArrayRef<Tensor> operands, Type resultType,
-                                  Fold fold, Emit emitOp) {
-  if (auto images = withChannelsLast(operands)) {
-    Tensor result =
-        fromChannelsLast(elementwise(*images, resultType, fold, emitOp));
-    for (const Tensor &operand : operands)
-      result = expand(result, operand.shape());
-    return result;
-  }
-  // Broadcast operands are computed with as they were before.
-  SmallVector<Tensor> bases;
-  Shape full, joined;
-  for (const Tensor &operand : operands) {
-    if (!operand)
-      return Tensor();
-    if (operand.isBatchSum())
-      return refuseBatchSum(operand, "is computed with");
-    bases.push_back(operand->base ? operand->base : operand);
-    std::optional<Shape> fullNext = broadcastShapes(full, operand.shape());
-    std::optional<Shape> joinedNext =
-        broadcastShapes(joined, bases.back().shape());
-    if (!fullNext || !joinedNext)
-      return fail("cannot broadcast " + toString(operands.front().shape()) +
-                  " with " + toString(operand.shape()));
-    full = *fullNext;
-    joined = *joinedNext;
-  }
-  if (llvm::count_if(full,
-                     [](const Extent &extent) { return extent.isBatch(); }) > 1)
-    return fail(
-        "operands carry the batch along different axes: this combines samples");
-
-  if (llvm::all_of(bases, [](const Tensor &base) { return base.isKnown(); }) &&
-      getElementCount(joined) <= kFoldLimit) {
-    int64_t count = getElementCount(joined);
-    SmallVector<Tensor> expanded;
-    for (const Tensor &base : bases)
-      expanded.push_back(expand(base, joined));
-    std::vector<Element> elements;
-    elements.reserve(count);
-    SmallVector<Element> current(bases.size());
-    for (int64_t i = 0; i < count; ++i) {
-      for (auto [index, tensor] : llvm::enumerate(expanded))
-        current[index] = tensor.elements()[i];
-      Folded element = fold(ArrayRef<Element>(current));
-      if (!element)
-        break;
-      elements.push_back(*element);
-    }
-    if (static_cast<int64_t>(elements.size()) == count)
-      return expand(known(resultType, joined, std::move(elements)), full);
-  }
-
-  for (const Tensor &base : bases) {
-    std::string reason = base->unusable;
-    if (base->content && !llvm::all_of(*base->content, [](const Element &e) {
-          return e.isConstant();
-        }))
-      reason = "its elements depend on the number of samples of the minibatch "
-               "or on a sample's position in it, which "
-               "is not the same for every microbatch";
-    if (reason.empty())
-      continue;
-    Tensor result = withValue(resultType, full, Value());
-    result->unusable = reason;
-    return result;
-  }
-  SmallVector<Value> values;
-  for (const Tensor &base : bases) {
-    values.push_back(materializeAs(base, joined));
-    if (!values.back())
-      return Tensor();
-  }
-  Value result = emitOp(ArrayRef<Value>(values), getType(joined, resultType));
-  if (!result)
-    return fail("is not supported for elements of type " +
-                toText(operands.front().type()));
-  return expand(withValue(resultType, joined, result), full);
-}
-
-//===----------------------------------------------------------------------===//
-// Unary
-//===----------------------------------------------------------------------===//
-
-static double foldReal(Unary kind, double x) {
-  switch (kind) {
-  case Unary::Negate:
-    return -x;
-  case Unary::Absolute:
-    return std::fabs(x);
-  case Unary::Exponential:
-    return std::exp(x);
-  case Unary::Logarithm:
-    return std::log(x);
-  case Unary::SquareRoot:
-    return std::sqrt(x);
-  case Unary::Tanh:
-    return std::tanh(x);
-  case Unary::ErrorFunction:
-    return std::erf(x);
-  case Unary::Floor:
-    return std::floor(x);
-  case Unary::Ceil:
-    return std::ceil(x);
-  case Unary::RoundEven:
-    return std::nearbyint(x);
-  case Unary::Sine:
-    return std::sin(x);
-  case Unary::Cosine:
-    return std::cos(x);
-  case Unary::Sign:
-    return x > 0 ? 1 : x < 0 ? -1 : x;
-  case Unary::Not:
-  case Unary::IsNaN:
-    break;
-  }
-  llvm_unreachable("not an operation on floating elements");
-}
-
-static Folded foldInteger(Unary kind, Type type, Element x) {
-  switch (kind) {
-  case Unary::Negate:
-    return integerElement(type, Element{-x.integer, 0, -x.batch, -x.sample});
-  case Unary::Absolute:
-    if (isNonNegative(x))
-      return x;
-    return x.isConstant() ? integerElement(type, Element{-x.integer})
-                          : Folded();
-  case Unary::Sign:
-    if (isPositive(x))
-      return Element{1};
-    return x.isConstant() ? Folded(Element{x.integer < 0 ? -1 : 0}) : Folded();
-  case Unary::Not:
-    return boolElement(!x.integer);
-  default:
-    return std::nullopt;
-  }
-}
-
-Tensor TensorBuilder::unary(Unary kind, const Tensor &x) {
-  if (!x)
-    return x;
-  if (x.isBatchSum() && kind == Unary::Negate)
-    return scaleSum(x, realElement(x.type(), -1), true, false);
-  Type type = x.type();
-  if (kind == Unary::IsNaN && !x.isFloat())
-    return fail("needs floating elements");
-  if (kind == Unary::IsNaN)
-    return elementwise(
-        {x}, builder.getI1Type(),
-        [](ArrayRef<Element> e) -> Folded {
-          return boolElement(std::isnan(e[0].real));
-        },
-        [&](ArrayRef<Value> v, RankedTensorType) {
-          return emit<arith::CmpFOp>(arith::CmpFPredicate::UNO, v[0], v[0]);
-        });
-  if (kind == Unary::Not && !x.isBool())
-    return fail("needs boolean elements");
-  return elementwise(
-      {x}, type,
-      [&](ArrayRef<Element> e) -> Folded {
-        if (!x.isFloat())
-          return foldInteger(kind, type, e[0]);
-        if (e[0].batch)
-          return std::nullopt;
-        return realElement(type, foldReal(kind, e[0].real));
-      },
-      [&](ArrayRef<Value> v, RankedTensorType resultType) -> Value {
-        Tensor self = fromValue(v[0], type);
-        if (kind == Unary::Sign)
-          return materialize(select(
-              compare(Compare::Greater, self, scalar(type, 0)), scalar(type, 1),
-              select(compare(Compare::Less, self, scalar(type, 0)),
-                     scalar(type, -1), self)));
-        if (kind == Unary::Not)
-          return materialize(binary(Binary::Xor, self, scalar(type, 1)));
-        if (!x.isFloat()) {
-          Tensor zero = scalar(type, 0);
-          if (kind == Unary::Negate)
-            return materialize(subtract(zero, self));
-          if (kind == Unary::Absolute)
-            return materialize(
-                binary(Binary::Maximum, self, subtract(zero, self)));
-          return Value();
-        }
-        switch (kind) {
-        case Unary::Negate:
-          return emit<arith::NegFOp>(v[0]);
-        case Unary::Absolute:
-          return emit<math::AbsFOp>(v[0]);
-        case Unary::Exponential:
-          return emit<math::ExpOp>(v[0]);
-        case Unary::Logarithm:
-          return emit<math::LogOp>(v[0]);
-        case Unary::SquareRoot:
-          return emit<math::SqrtOp>(v[0]);
-        case Unary::Tanh:
-          return emit<math::TanhOp>(v[0]);
-        case Unary::ErrorFunction:
-          return emit<math::ErfOp>(v[0]);
-        case Unary::Floor:
-          return emit<math::FloorOp>(v[0]);
-        case Unary::Ceil:
-          return emit<math::CeilOp>(v[0]);
-        case Unary::RoundEven:
-          return emit<math::RoundEvenOp>(v[0]);
-        case Unary::Sine:
-          return emit<math::SinOp>(v[0]);
-        case Unary::Cosine:
-          return emit<math::CosOp>(v[0]);
-        default:
-          return Value();
-        }
-      });
-}
-
 //===----------------------------------------------------------------------===//
 // Binary
 //===----------------------------------------------------------------------===//
@@ -374,28 +126,45 @@ static Folded foldBinaryInteger(Binary kind, Type type, Element a, Element b) {
                     : remainder);
   }
   case Binary::And:
-    return boolElement(a.integer && b.integer);
   case Binary::Or:
-    return boolElement(a.integer || b.integer);
   case Binary::Xor:
-    return boolElement((a.integer != 0) != (b.integer != 0));
+  case Binary::ShiftLeft:
+  case Binary::ShiftRight:
+    break;
   }
-  return std::nullopt;
+  if (!a.isConstant() || !b.isConstant())
+    return std::nullopt;
+  switch (kind) {
+  case Binary::And:
+    return wrap(a.integer & b.integer);
+  case Binary::Or:
+    return wrap(a.integer | b.integer);
+  case Binary::Xor:
+    return wrap(a.integer ^ b.integer);
+  default:
+    break;
+  }
+  // Shifting by the width or more leaves nothing.
+  auto bits = static_cast<uint64_t>(a.integer),
+       count = static_cast<uint64_t>(b.integer);
+  if (count >= type.getIntOrFloatBitWidth())
+    return wrap(0);
+  return wrap(kind == Binary::ShiftLeft ? bits << count : bits >> count);
 }
 
 /// Whether `kind` with the constant `value` on the right changes nothing.
-static bool isNeutral(Binary kind, bool isFloat, double value) {
+static bool isNeutral(Binary kind, Type type, double value) {
   switch (kind) {
   case Binary::Multiply:
   case Binary::Divide:
   case Binary::Power:
     return value == 1;
   case Binary::Add:
-    return !isFloat && value == 0; // 0 + -0 is 0
+    return !isa<FloatType>(type) && value == 0; // 0 + -0 is 0
   case Binary::Subtract:
     return value == 0 && !std::signbit(value);
   case Binary::And:
-    return value == 1;
+    return type.isInteger(1) && value == 1;
   case Binary::Or:
     return value == 0;
   default:
@@ -424,7 +193,9 @@ Tensor TensorBuilder::binary(Binary kind, Tensor a, Tensor b) {
   bool isFloat = a.isFloat(), isLogic = kind == Binary::And ||
                                         kind == Binary::Or ||
                                         kind == Binary::Xor;
-  if (isLogic != a.isBool())
+  bool isShift = kind == Binary::ShiftLeft || kind == Binary::ShiftRight;
+  if ((a.isBool() && !isLogic) || (isFloat && (isLogic || isShift)) ||
+      (isShift && !type.isUnsignedInteger()))
     return fail("is not supported for elements of type " + toText(type));
 
   std::optional<Shape> shape = broadcastShapes(a.shape(), b.shape());
@@ -433,7 +204,7 @@ Tensor TensorBuilder::binary(Binary kind, Tensor a, Tensor b) {
                 toString(b.shape()));
   auto neutral = [&](const Tensor &other) {
     std::optional<double> value = other.splatNumber();
-    return value && isNeutral(kind, isFloat, *value);
+    return value && isNeutral(kind, type, *value);
   };
   if (neutral(b))
     return expand(a, *shape);
@@ -502,6 +273,17 @@ Tensor TensorBuilder::binary(Binary kind, Tensor a, Tensor b) {
           return emit<arith::OrIOp>(v[0], v[1]);
         case Binary::Xor:
           return emit<arith::XOrIOp>(v[0], v[1]);
+        case Binary::ShiftLeft:
+        case Binary::ShiftRight: {
+          // Shifting by the width or more is undefined in arith, 0 here.
+          Tensor count = fromValue(v[1], type), zero = scalar(type, 0);
+          Value shifted = kind == Binary::ShiftLeft
+                              ? emit<arith::ShLIOp>(v[0], v[1])
+                              : emit<arith::ShRUIOp>(v[0], v[1]);
+          Tensor width = scalar(type, type.getIntOrFloatBitWidth());
+          return materialize(select(compare(Compare::Less, count, width),
+                                    fromValue(shifted, type), zero));
+        }
         }
         return Value();
       });
@@ -687,12 +469,6 @@ Tensor TensorBuilder::atLeast(const Tensor &x, const Tensor &bound) {
 
 Tensor TensorBuilder::atMost(const Tensor &x, const Tensor &bound) {
   return select(compare(Compare::Greater, x, bound), bound, x);
-}
-
-Tensor TensorBuilder::sigmoid(const Tensor &x) {
-  Tensor one = scalarLike(x, 1);
-  return divide(one,
-                add(one, unary(Unary::Exponential, unary(Unary::Negate, x))));
 }
 
 Tensor TensorBuilder::relu(const Tensor &x) {

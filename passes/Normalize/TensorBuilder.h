@@ -41,6 +41,15 @@ enum class Unary {
   RoundEven,
   Sine,
   Cosine,
+  Tangent,
+  ArcSine,
+  ArcCosine,
+  ArcTangent,
+  HyperbolicSine,
+  HyperbolicCosine,
+  AreaSine, ///< the inverse of the hyperbolic sine
+  AreaCosine,
+  AreaTangent,
   Sign,
   Not,
   IsNaN
@@ -54,10 +63,21 @@ enum class Binary {
   Minimum,
   Power,
   Remainder,
-  And,
+  And, ///< of booleans, or of the bits of integers
   Or,
-  Xor
+  Xor,
+  ShiftLeft, ///< of unsigned integers
+  ShiftRight
 };
+/// What BatchNormalization means to the model.
+struct BatchNormRules {
+  bool train = false;   ///< nodes of the inference form train too
+  bool unbiased = true; ///< the running variance is sum / (N - 1), as PyTorch's
+  /// The initializers that the training graph updates; null: what trains
+  /// updates its statistics.
+  const llvm::SmallSetVector<mlir::Attribute, 16> *updated = nullptr;
+};
+
 enum class Compare { Equal, Less, LessOrEqual, Greater, GreaterOrEqual };
 enum class Reduction { Sum, Maximum, Minimum };
 

@@ -15,8 +15,10 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <cstring>
 
@@ -223,6 +225,53 @@ bool harmony::test::readTensorProto(StringRef path, MLIRContext &context,
     return false;
   tensor = decode(element, shape, raw.data());
   return true;
+}
+
+static void appendVarint(std::string &bytes, uint64_t value) {
+  for (; value >= 128; value >>= 7)
+    bytes.push_back(static_cast<char>(value | 128));
+  bytes.push_back(static_cast<char>(value));
+}
+
+static std::string makeField(unsigned number, StringRef bytes) {
+  std::string field;
+  appendVarint(field, number << 3 | 2);
+  appendVarint(field, bytes.size());
+  return field + bytes.str();
+}
+
+std::string
+harmony::test::writeModelWithInitializers(StringRef model,
+                                          ArrayRef<std::string> tensorFiles) {
+  auto file = llvm::MemoryBuffer::getFile(model);
+  if (!file)
+    return "";
+  // A message that stands twice in another is merged: a second ModelProto.graph
+  // (field 7) adds to GraphProto.initializer (field 5).
+  std::string initializers;
+  for (const std::string &path : tensorFiles) {
+    auto tensor = llvm::MemoryBuffer::getFile(path);
+    if (!tensor)
+      return "";
+    initializers += makeField(5, (*tensor)->getBuffer());
+  }
+  int descriptor = -1;
+  SmallString<128> path;
+  if (llvm::sys::fs::createTemporaryFile("node", "onnx", descriptor, path))
+    return "";
+  llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
+  stream << (*file)->getBuffer() << makeField(7, initializers);
+  return path.str().str();
+}
+
+std::string harmony::test::readTensorName(StringRef path) {
+  auto file = llvm::MemoryBuffer::getFile(path);
+  if (!file)
+    return "";
+  for (FieldReader reader((*file)->getBuffer()); reader.next();)
+    if (reader.field == 8)
+      return reader.bytes.str();
+  return "";
 }
 
 HostTensor harmony::test::makeFloats(MLIRContext &context,

@@ -48,6 +48,14 @@ llvm::StringMap<nn::HostTensor> readSafetensors(llvm::StringRef path,
 bool readTensorProto(llvm::StringRef path, mlir::MLIRContext &context,
                      nn::HostTensor &tensor);
 
+/// Writes `model` with the given files of TensorProtos as initializers to a new
+/// temporary file, whose path it returns; "" where that fails.
+std::string writeModelWithInitializers(llvm::StringRef model,
+                                       llvm::ArrayRef<std::string> tensorFiles);
+
+/// The name that a file with a serialised ONNX TensorProto has in it.
+std::string readTensorName(llvm::StringRef path);
+
 /// A tensor of f32.
 nn::HostTensor makeFloats(mlir::MLIRContext &context,
                           llvm::ArrayRef<int64_t> shape,
