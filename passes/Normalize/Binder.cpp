@@ -179,6 +179,7 @@ ConverterTable::ConverterTable() {
   addNormalizationConverters(*this);
   addResizeConverters(*this);
   addLossConverters(*this);
+  addRecurrentConverters(*this);
 }
 
 void ConverterTable::onOp(StringRef name,

@@ -121,6 +121,7 @@ void addConvolutionConverters(ConverterTable &table);
 void addNormalizationConverters(ConverterTable &table);
 void addResizeConverters(ConverterTable &table);
 void addLossConverters(ConverterTable &table);
+void addRecurrentConverters(ConverterTable &table);
 
 /// The MLIR type of ONNX's element type number, null for what MLIR has no type
 /// for.

@@ -214,10 +214,12 @@ Tensor TensorBuilder::dot(const Tensor &a, const Tensor &b,
                 toString(b.shape()) +
                 " do not fit, or carry the batch along different axes, which "
                 "combines samples");
-  return fromValue(emit<nn::DotGeneralOp>(*type, lhs, rhs, axes.lhsBatch,
-                                          axes.rhsBatch, axes.lhsContract,
-                                          axes.rhsContract),
-                   a.type());
+  auto product = nn::DotGeneralOp::create(builder, location, *type, lhs, rhs,
+                                          axes.lhsBatch, axes.rhsBatch,
+                                          axes.lhsContract, axes.rhsContract);
+  if (undivided)
+    product->setAttr(nn::kUndividedAttr, undivided);
+  return fromValue(unique(product), a.type());
 }
 
 //===----------------------------------------------------------------------===//

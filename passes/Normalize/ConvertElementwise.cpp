@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/Normalize/Activations.h"
 #include "passes/Normalize/Binder.h"
 
 using namespace mlir;
@@ -60,32 +61,6 @@ void addActivation(
   });
 }
 
-/// select(x < 0, negative, x)
-Tensor whereNegative(TensorBuilder &t, const Tensor &x,
-                     const Tensor &negative) {
-  return t.select(t.compare(Compare::Less, x, t.scalarLike(x, 0)), negative, x);
-}
-
-/// exp(x) - 1, with which the gradient is exp(x).
-Tensor exponentialMinusOne(TensorBuilder &t, const Tensor &x) {
-  return t.subtract(t.unary(Unary::Exponential, x), t.scalarLike(x, 1));
-}
-
-/// log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)).
-Tensor softplus(TensorBuilder &t, const Tensor &x) {
-  Tensor tail = t.unary(Unary::Exponential,
-                        t.unary(Unary::Negate, t.unary(Unary::Absolute, x)));
-  return t.add(t.relu(x),
-               t.unary(Unary::Logarithm, t.add(tail, t.scalarLike(x, 1))));
-}
-
-/// min(max(alpha * x + beta, 0), 1)
-Tensor hardSigmoid(TensorBuilder &t, const Tensor &x, double alpha,
-                   double beta) {
-  Tensor line = t.add(t.scale(x, alpha), t.scalarLike(x, beta));
-  return t.atMost(t.atLeast(line, t.scalarLike(x, 0)), t.scalarLike(x, 1));
-}
-
 void addActivations(ConverterTable &table) {
   addActivation(table, "Relu", {1, 6, 13, 14},
                 [](Binder &b, TensorBuilder &t, Tensor x) {
@@ -97,11 +72,10 @@ void addActivations(ConverterTable &table) {
                 [](Binder &b, TensorBuilder &t, Tensor x) {
                   return whereNegative(t, x, t.scale(x, b.real("alpha", 0.01)));
                 });
-  addActivation(
-      table, "Elu", {6, 22}, [](Binder &b, TensorBuilder &t, Tensor x) {
-        return whereNegative(
-            t, x, t.scale(exponentialMinusOne(t, x), b.real("alpha", 1)));
-      });
+  addActivation(table, "Elu", {6, 22},
+                [](Binder &b, TensorBuilder &t, Tensor x) {
+                  return elu(t, x, b.real("alpha", 1));
+                });
   addActivation(table, "Celu", {12}, [](Binder &b, TensorBuilder &t, Tensor x) {
     double alpha = b.real("alpha", 1);
     return whereNegative(
@@ -123,9 +97,7 @@ void addActivations(ConverterTable &table) {
                 });
   addActivation(table, "ThresholdedRelu", {10, 22},
                 [](Binder &b, TensorBuilder &t, Tensor x) {
-                  Tensor alpha = t.scalarLike(x, b.real("alpha", 1));
-                  return t.select(t.compare(Compare::Greater, x, alpha), x,
-                                  t.scalarLike(x, 0));
+                  return thresholdedRelu(t, x, b.real("alpha", 1));
                 });
   addActivation(
       table, "Sigmoid", {6, 13},
@@ -147,10 +119,8 @@ void addActivations(ConverterTable &table) {
       table, "Softplus", {1, 22},
       [](Binder &, TensorBuilder &t, Tensor x) { return softplus(t, x); });
   addActivation(
-      table, "Softsign", {1, 22}, [](Binder &, TensorBuilder &t, Tensor x) {
-        return t.divide(x,
-                        t.add(t.unary(Unary::Absolute, x), t.scalarLike(x, 1)));
-      });
+      table, "Softsign", {1, 22},
+      [](Binder &, TensorBuilder &t, Tensor x) { return softsign(t, x); });
   addActivation(table, "Mish", {18, 22},
                 [](Binder &, TensorBuilder &t, Tensor x) {
                   return t.multiply(x, t.unary(Unary::Tanh, softplus(t, x)));

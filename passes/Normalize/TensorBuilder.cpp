@@ -21,6 +21,7 @@ void TensorBuilder::startNode(Location newLocation) {
   location = newLocation;
   error.clear();
   reads.clear();
+  undivided = {};
 }
 
 std::string TensorBuilder::takeError() {

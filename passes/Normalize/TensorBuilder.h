@@ -105,6 +105,10 @@ public:
   int64_t fixedBatch = 0;
   /// Null where nothing may be random.
   RandomSource *random = nullptr;
+  /// Products of the current node belong to one layer: see nn::kUndividedAttr.
+  void keepTogether(llvm::StringRef name) {
+    undivided = builder.getStringAttr(name);
+  }
   /// There are no training steps: byMode's second operand is the value.
   bool evaluationOnly = false;
 
@@ -258,6 +262,7 @@ private:
   mlir::OpBuilder builder;
   mlir::Location location;
   std::string error;
+  mlir::StringAttr undivided; ///< of the current node's products
   /// Reads of variables by the current node.
   llvm::DenseMap<mlir::Attribute, mlir::Value> reads;
 
