@@ -85,7 +85,8 @@ Tensor TensorBuilder::reduce(Reduction kind, const Tensor &x,
       if (!llvm::is_contained(sorted, axis))
         permutation.push_back(axis);
     permutation.append(sorted);
-    const std::vector<Element> &source = transpose(x, permutation).elements();
+    Tensor rows = transpose(x, permutation);
+    const std::vector<Element> &source = rows.elements();
     int64_t count = getElementCount(dropped),
             inner = count ? source.size() / count : 0;
     std::vector<Element> elements;

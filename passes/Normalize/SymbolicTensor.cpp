@@ -101,7 +101,7 @@ bool Tensor::isKnown() const {
   return data->content || (data->base && data->base.isKnown());
 }
 
-const std::vector<Element> &Tensor::elements() const {
+const std::vector<Element> &Tensor::elements() const & {
   if (!data->content) {
     const std::vector<Element> &source = data->base.elements();
     // Strides of the base along the axes of the result, 0 where it is repeated.

@@ -101,7 +101,9 @@ public:
   /// Whether all elements are known.
   bool isKnown() const;
   /// The known elements; those of a broadcast are expanded.
-  const std::vector<Element> &elements() const;
+  /// They live as long as the descriptor: a temporary's are not to be had.
+  const std::vector<Element> &elements() const &;
+  const std::vector<Element> &elements() const && = delete;
   /// The one element that all elements are equal to, if they are known and
   /// constant.
   std::optional<Element> splat() const;
