@@ -587,9 +587,12 @@ void Preparation::inferTypes(GraphProto &graph, const std::string &where) {
   std::unordered_map<std::string, int> opsets(prepared.opsets.begin(),
                                               prepared.opsets.end());
   auto infer = [&](bool strict) {
+    // Without propagation of data: it keeps an object for each element of every
+    // tensor of one axis, of whatever extent, and normalisation computes what
+    // shapes are made of itself.
     ::onnx::ShapeInferenceOptions options(/*check_type=*/strict,
                                           /*error_mode=*/strict,
-                                          /*data_prop=*/true);
+                                          /*data_prop=*/false);
     ::onnx::shape_inference::InferShapes(
         &graph, opsets, ::onnx::OpSchemaRegistry::Instance(), options);
   };
