@@ -11,6 +11,7 @@
 #include "runtime/hal/Error.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace harmony::runtime {
@@ -26,6 +27,8 @@ public:
 
   const char *data() const { return base; }
   size_t size() const { return bytes; }
+  /// When the file was last written, in nanoseconds since 1970.
+  int64_t modified() const { return modifiedNanoseconds; }
 
   /// Bytes of any file mapping are not needed for now: they are no longer
   /// resident, and read from the file when they are.
@@ -34,6 +37,7 @@ public:
 private:
   const char *base = nullptr;
   size_t bytes = 0;
+  int64_t modifiedNanoseconds = 0;
 };
 
 } // namespace harmony::runtime

@@ -43,6 +43,10 @@
 #define HM_WEIGHTS_SUFFIX ".weights.safetensors"
 /* Key of the header's fingerprint in the __metadata__ of a weights file. */
 #define HM_FINGERPRINT_KEY "fingerprint"
+/* Key of the tensors that the weights file leaves in the files of the model
+   (harmonyc compile --weights-from-model): JSON, written and read by
+   Safetensors.cpp. */
+#define HM_EXTERNAL_KEY "external"
 
 typedef struct HmPayloadTrailer {
   uint64_t offset; /* of the payload in the file */
