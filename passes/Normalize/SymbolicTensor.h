@@ -125,7 +125,7 @@ struct Term {
   bool constant = false;
 };
 
-/// Shared, immutable but for the caches `value` and `content`.
+/// Shared, immutable but for the caches `value`, `content` and `constant`.
 struct TensorData {
   mlir::Type elementType; ///< as ONNX has it: unsigned integers are marked
   Shape shape;
@@ -133,6 +133,9 @@ struct TensorData {
   /// * N k entries, the same for every sample but for Element::sample.
   std::shared_ptr<const std::vector<Element>> content;
   mlir::Value value;
+  /// The nn.variable that `content` was put into, null if none was: a mask is
+  /// read by every layer.
+  mlir::FlatSymbolRefAttr constant;
   /// The nn.variable to read, null if the value comes from elsewhere.
   mlir::FlatSymbolRefAttr variable;
   /// Set where this is `base` broadcast to `shape`.

@@ -146,18 +146,49 @@ Tensor TensorBuilder::fromVariable(FlatSymbolRefAttr variable,
 // Sinks
 //===----------------------------------------------------------------------===//
 
+/// `elements`, which are constant, as an attribute of `type`.
+static TypedAttr toAttribute(RankedTensorType type,
+                             ArrayRef<Element> elements) {
+  // Masks have millions of elements: the common types go without APFloat.
+  auto collect = [&](auto convert) {
+    SmallVector<decltype(convert(Element()))> values;
+    values.reserve(elements.size());
+    for (const Element &element : elements)
+      values.push_back(convert(element));
+    return DenseElementsAttr::get(type, ArrayRef(values));
+  };
+  Type elementType = type.getElementType();
+  if (elementType.isF32())
+    return collect([](const Element &e) { return static_cast<float>(e.real); });
+  if (elementType.isInteger(1))
+    return collect([](const Element &e) { return e.integer != 0; });
+  if (auto floatType = dyn_cast<FloatType>(elementType))
+    return collect([&](const Element &element) {
+      APFloat value(element.real);
+      bool losesInfo = false;
+      value.convert(floatType.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                    &losesInfo);
+      return value;
+    });
+  return collect([width = type.getElementTypeBitWidth()](const Element &e) {
+    return APInt(width, static_cast<uint64_t>(e.integer), /*isSigned=*/false,
+                 /*implicitTrunc=*/true);
+  });
+}
+
 /// The constant without its unit axes; a scalar where all elements are equal.
 Value TensorBuilder::constantValue(const Tensor &tensor) {
   SmallVector<Extent> shape;
-  std::vector<Element> elements;
-  if (std::optional<Element> splat = tensor.splat()) {
-    elements.push_back(*splat);
-  } else {
-    elements = tensor.elements();
+  std::optional<Element> splat = tensor.splat();
+  ArrayRef<Element> elements =
+      splat ? ArrayRef(*splat) : ArrayRef(tensor.elements());
+  if (!splat)
     for (const Extent &extent : tensor.shape())
       if (extent.forOneSample() != 1)
         shape.push_back(Extent{extent.forOneSample(), 0});
-  }
+  RankedTensorType type = getType(shape, tensor.type());
+  if (tensor->constant)
+    return nn::GetOp::create(builder, location, type, tensor->constant);
   for (const Element &element : elements) {
     if (element.isConstant())
       continue;
@@ -167,27 +198,7 @@ Value TensorBuilder::constantValue(const Tensor &tensor) {
          ", which is not the same for every microbatch");
     return Value();
   }
-  RankedTensorType type = getType(shape, tensor.type());
-  TypedAttr attribute;
-  if (auto floatType = dyn_cast<FloatType>(type.getElementType())) {
-    SmallVector<APFloat> values;
-    for (const Element &element : elements) {
-      APFloat value(element.real);
-      bool losesInfo = false;
-      value.convert(floatType.getFloatSemantics(), APFloat::rmNearestTiesToEven,
-                    &losesInfo);
-      values.push_back(value);
-    }
-    attribute = DenseElementsAttr::get(type, values);
-  } else {
-    unsigned width = type.getElementTypeBitWidth();
-    SmallVector<APInt> values;
-    for (const Element &element : elements)
-      values.push_back(APInt(width, static_cast<uint64_t>(element.integer),
-                             /*isSigned=*/false,
-                             /*implicitTrunc=*/true));
-    attribute = DenseElementsAttr::get(type, values);
-  }
+  TypedAttr attribute = toAttribute(type, elements);
   if (type.getNumElements() *
           std::max<int64_t>(type.getElementTypeBitWidth() / 8, 1) <=
       kInlineConstantBytes)
@@ -204,6 +215,7 @@ Value TensorBuilder::constantValue(const Tensor &tensor) {
                            nn::Role::constant, attribute);
     symbol = FlatSymbolRefAttr::get(builder.getContext(), name);
   }
+  tensor->constant = symbol;
   return nn::GetOp::create(builder, location, type, symbol);
 }
 
