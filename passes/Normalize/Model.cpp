@@ -220,13 +220,15 @@ static bool isBufferName(StringRef name) {
 }
 
 /// Minus infinity and the like, or nothing but 0 and 1: what masks hold. (Not
-/// all 0 or all 1: a fresh bias or scale is that.) Only f32 is looked into, a
-/// million elements of it.
+/// all 0 or all 1: a fresh bias or scale is that.) Only f32 is looked into, and
+/// of it as many elements as hold the first row of a mask: the files of large
+/// models are not read for this.
 static bool isMask(RankedTensorType type, ArrayRef<char> bytes) {
   if (!type.getElementType().isF32())
     return false;
+  constexpr size_t limit = 64 << 10;
   bool hasZero = false, hasOne = false, hasOther = false;
-  for (size_t i = 0; i + 4 <= bytes.size() && i < (4 << 20); i += 4) {
+  for (size_t i = 0; i + 4 <= bytes.size() && i < 4 * limit; i += 4) {
     float element;
     std::memcpy(&element, bytes.data() + i, sizeof(element));
     if (std::fabs(element) >= 1e8f)
