@@ -220,6 +220,9 @@ std::optional<CompilerOptions> harmony::parseCommandLine(int argc, char **argv,
                    "the executable; its weights go beside it")
       ->required()
       ->type_name("EXE");
+  compile->add_flag("--weights-from-model", options.weightsFromModel,
+                    "leave weights in the model's external data files, which "
+                    "must stay as they are");
 
   CLI::App *plan = app.add_subcommand(
       "plan", "the plan alone: packs, residency, time, traffic, peaks");

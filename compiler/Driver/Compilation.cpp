@@ -243,10 +243,32 @@ int Compilation::plan() {
     return exitCode == kRefused && evaluationPlan.message.empty()
                ? exitCode
                : error("evaluation: " + evaluationPlan.message, exitCode);
+  warnOfIdleDevices();
   numericsKey =
       makeNumericsKey(*module, training ? trainingModel : evaluationModel,
                       getPlan().plan, target.getName());
   return kDone;
+}
+
+void Compilation::warnOfIdleDevices() const {
+  const planner::Plan &plan = getPlan().plan;
+  std::set<int> busy;
+  for (const planner::Event &event : plan.events)
+    if (int device = plan.queues[event.queue].device; device >= 0)
+      busy.insert(device);
+  int count = static_cast<int>(getMachine().devices.size());
+  std::string idle;
+  for (int device = 0; device < count; ++device)
+    if (!busy.count(device))
+      idle += (idle.empty() ? "" : ", ") + std::to_string(device);
+  if (idle.empty())
+    return;
+  const planner::Problem &problem = getProblem();
+  llvm::errs() << "harmonyc: warning: of " << count << " devices the plan uses "
+               << busy.size() << ": nothing is placed on " << idle
+               << "; the model has " << problem.layers.size()
+               << " layers and the batch " << batch
+               << " samples to share out\n";
 }
 
 int Compilation::schedule() {
@@ -333,9 +355,8 @@ int Compilation::codegen(SmallVectorImpl<char> &payload) {
 }
 
 int Compilation::write(ArrayRef<char> payload) {
-  std::string message = writeExecutable(options.output, payload);
-  if (message.empty())
-    message = writeWeights(options.output, *module, fingerprint);
+  std::string message = writeExecutable(options.output, payload, *module,
+                                        fingerprint, options.weightsFromModel);
   return message.empty() ? kDone : error(message);
 }
 

@@ -73,6 +73,7 @@ private:
               const planner::Machine &machine, const planner::Plan *given);
   std::string makeFingerprint();
   void removeUnusedTasks();
+  void warnOfIdleDevices() const;
   int error(const std::string &message, int exitCode = kRefused) const;
 
   const CompilerOptions &options;

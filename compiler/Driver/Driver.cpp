@@ -9,6 +9,7 @@
 
 #include "compiler/Driver/Compilation.h"
 #include "compiler/Driver/Inspect.h"
+#include "compiler/Driver/OutputFiles.h"
 #include "compiler/Driver/PlanTrace.h"
 #include "passes/Normalize/Passes.h"
 #include "passes/Pipelines.h"
@@ -91,6 +92,10 @@ int runStages(Compilation &compilation, const CompilerOptions &options) {
 }
 
 int compileOrPlan(const CompilerOptions &options, MLIRContext &context) {
+  if (std::string message = checkOutputs(options); !message.empty()) {
+    llvm::errs() << "harmonyc: error: " << message << '\n';
+    return kRefused;
+  }
   Compilation compilation(options, context);
   int exitCode = runStages(compilation, options);
   if (options.timeReport)

@@ -7,7 +7,7 @@
 
 #include "compiler/Driver/Executable.h"
 
-#include "compiler/Driver/WeightsFile.h"
+#include "compiler/Driver/OutputFiles.h"
 #include "dialects/NN/NN.h"
 #include "passes/Tasks/View.h"
 #include "runtime/train/Payload.h"
@@ -16,55 +16,12 @@
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace harmony;
-
-std::string harmony::writeExecutable(StringRef path, ArrayRef<char> payload) {
-  // The runtime stands beside the compiler.
-  std::string self = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
-  llvm::SmallString<128> runtimePath(llvm::sys::path::parent_path(self));
-  llvm::sys::path::append(runtimePath, "harmony-train-host");
-  auto runtime = llvm::MemoryBuffer::getFile(runtimePath, /*IsText=*/false,
-                                             /*RequiresNullTerminator=*/false);
-  if (!runtime)
-    return std::string(runtimePath) + ": " + runtime.getError().message() +
-           ": the runtime is part of the compiler's installation";
-
-  auto temporary = llvm::sys::fs::TempFile::create(
-      path + ".%%%%%%.tmp", llvm::sys::fs::all_read | llvm::sys::fs::all_write |
-                                llvm::sys::fs::all_exe);
-  if (!temporary)
-    return path.str() + ": " + llvm::toString(temporary.takeError());
-  {
-    llvm::raw_fd_ostream stream(temporary->FD, /*shouldClose=*/false);
-    stream << (*runtime)->getBuffer();
-    uint64_t offset =
-        llvm::alignTo((*runtime)->getBufferSize(), HM_PAYLOAD_ALIGNMENT);
-    stream.write_zeros(offset - (*runtime)->getBufferSize());
-    stream.write(payload.data(), payload.size());
-    HmPayloadTrailer trailer = {offset, payload.size(), {}};
-    memcpy(trailer.magic, HM_PAYLOAD_MAGIC, sizeof trailer.magic);
-    stream.write(reinterpret_cast<const char *>(&trailer), sizeof trailer);
-    stream.flush();
-    if (std::error_code failure = stream.error()) {
-      stream.clear_error();
-      llvm::consumeError(temporary->discard());
-      return path.str() + ": " + failure.message();
-    }
-  }
-  if (llvm::Error failure = temporary->keep(path))
-    return path.str() + ": " + llvm::toString(std::move(failure));
-  if (std::error_code failure = llvm::sys::fs::setPermissions(
-          path,
-          static_cast<llvm::sys::fs::perms>(0777 & ~llvm::sys::fs::getUmask())))
-    return path.str() + ": " + failure.message();
-  return "";
-}
 
 static HmType typeCode(Type element) {
   if (element.isF32())
@@ -80,10 +37,14 @@ static HmType typeCode(Type element) {
   return HM_I8;
 }
 
-std::string harmony::writeWeights(StringRef executable, ModuleOp module,
-                                  const std::string &fingerprint) {
-  std::vector<WeightsEntry> entries;
-  llvm::StringMap<std::unique_ptr<llvm::MemoryBuffer>> files;
+using FileBuffers = llvm::StringMap<std::unique_ptr<llvm::MemoryBuffer>>;
+
+/// The initial values of the module's parameters, buffers and states; `files`
+/// keeps what they refer to. With `stayInFiles` those in external data files of
+/// the model are named only. Returns a message on failure.
+static std::string collectWeights(ModuleOp module, bool stayInFiles,
+                                  FileBuffers &files,
+                                  std::vector<WeightsEntry> &entries) {
   for (auto variable : module.getOps<nn::VariableOp>()) {
     // Optimizer state begins at zero, constants are part of the program.
     if (variable.getRole() > nn::Role::state)
@@ -94,7 +55,14 @@ std::string harmony::writeWeights(StringRef executable, ModuleOp module,
     entry.type = typeCode(type.getElementType());
     entry.shape.assign(type.getShape().begin(), type.getShape().end());
     int64_t bytes = tensorBytes(type);
-    if (auto file = dyn_cast_or_null<nn::FileAttr>(variable.getInitialAttr())) {
+    auto file = dyn_cast_or_null<nn::FileAttr>(variable.getInitialAttr());
+    if (file && stayInFiles) {
+      llvm::SmallString<128> path(file.getPath());
+      if (std::error_code failure = llvm::sys::fs::make_absolute(path))
+        return file.getPath().str() + ": " + failure.message();
+      entry.file = path.str().str();
+      entry.offset = file.getOffset();
+    } else if (file) {
       auto &buffer = files[file.getPath()];
       if (!buffer) {
         auto opened = llvm::MemoryBuffer::getFile(
@@ -131,6 +99,38 @@ std::string harmony::writeWeights(StringRef executable, ModuleOp module,
     entry.bytes = bytes;
     entries.push_back(std::move(entry));
   }
-  return writeWeightsFile((executable + HM_WEIGHTS_SUFFIX).str(), entries,
-                          fingerprint);
+  return "";
+}
+
+std::string harmony::writeExecutable(const std::string &path,
+                                     ArrayRef<char> payload, ModuleOp module,
+                                     const std::string &fingerprint,
+                                     bool stayInFiles) {
+  // The runtime stands beside the compiler.
+  std::string self = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
+  llvm::SmallString<128> runtimePath(llvm::sys::path::parent_path(self));
+  llvm::sys::path::append(runtimePath, "harmony-train-host");
+  auto runtime = llvm::MemoryBuffer::getFile(runtimePath, /*IsText=*/false,
+                                             /*RequiresNullTerminator=*/false);
+  if (!runtime)
+    return std::string(runtimePath) + ": " + runtime.getError().message() +
+           ": the runtime is part of the compiler's installation";
+  ExecutableFiles files;
+  FileBuffers buffers;
+  files.path = path;
+  files.fingerprint = fingerprint;
+  if (std::string message =
+          collectWeights(module, stayInFiles, buffers, files.weights);
+      !message.empty())
+    return message;
+  uint64_t size = (*runtime)->getBufferSize();
+  uint64_t offset = llvm::alignTo(size, HM_PAYLOAD_ALIGNMENT);
+  std::string zeros(offset - size, '\0');
+  HmPayloadTrailer trailer = {offset, payload.size(), {}};
+  memcpy(trailer.magic, HM_PAYLOAD_MAGIC, sizeof trailer.magic);
+  files.parts = {std::string_view((*runtime)->getBufferStart(), size),
+                 zeros,
+                 {payload.data(), payload.size()},
+                 {reinterpret_cast<const char *>(&trailer), sizeof trailer}};
+  return writeExecutableFiles(files);
 }

@@ -14,14 +14,13 @@
 
 namespace harmony {
 
-/// Writes runtime, payload and trailer (runtime/train/Payload.h) to `path`,
-/// which is replaced once all is written. Returns a message on failure.
-std::string writeExecutable(llvm::StringRef path, llvm::ArrayRef<char> payload);
-
-/// Writes the initial values of the module's parameters, buffers and states to
-/// `executable` + ".weights.safetensors". Returns a message on failure.
-std::string writeWeights(llvm::StringRef executable, mlir::ModuleOp module,
-                         const std::string &fingerprint);
+/// Writes runtime, payload and trailer (runtime/train/Payload.h) to `path` and
+/// the initial values of the module's parameters, buffers and states to `path`
+/// + HM_WEIGHTS_SUFFIX. Both are complete before either replaces what was
+/// there. Returns a message on failure.
+std::string writeExecutable(const std::string &path,
+                            llvm::ArrayRef<char> payload, mlir::ModuleOp module,
+                            const std::string &fingerprint, bool stayInFiles);
 
 } // namespace harmony
 

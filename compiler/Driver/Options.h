@@ -39,6 +39,7 @@ struct CompilerOptions {
   std::string program; ///< argv[0]
   std::string model;
   std::string output;
+  bool weightsFromModel = false;
 
   std::string target = "host"; ///< host, host:avx2, host:avx512
   std::optional<MemorySize> deviceMemory;

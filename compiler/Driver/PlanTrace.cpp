@@ -7,12 +7,12 @@
 
 #include "compiler/Driver/PlanTrace.h"
 
+#include "compiler/Driver/OutputFiles.h"
 #include "compiler/Planner/Build.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <fstream>
 
 using namespace harmony;
 using nlohmann::json;
@@ -107,12 +107,8 @@ std::string harmony::writeTrace(const std::string &path,
            {"step", 1},
            {"bytes", event.bytes}}}});
   }
-  std::ofstream file(path);
-  file << json{{"displayTimeUnit", "ms"},
-               {"otherData", {{"virtual", true}}},
-               {"traceEvents", std::move(events)}}
-              .dump()
-       << '\n';
-  file.close();
-  return file ? "" : path + ": cannot be written";
+  json trace = {{"displayTimeUnit", "ms"},
+                {"otherData", {{"virtual", true}}},
+                {"traceEvents", std::move(events)}};
+  return writeTextFile(path, trace.dump() + '\n');
 }

@@ -7,6 +7,7 @@
 
 #include "compiler/Driver/Planning.h"
 
+#include "compiler/Driver/OutputFiles.h"
 #include "compiler/Planner/Build.h"
 #include "compiler/Planner/Json.h"
 
@@ -294,8 +295,5 @@ std::string harmony::writePlan(const std::string &path,
   json["summary"]["schedule"] = planner::name(planned.schedule);
   json["summary"]["groups"] = planned.plan.groups;
   json["summary"]["kinds"] = planner::kinds(planned.plan, problem);
-  std::ofstream file(path);
-  file << json.dump(1) << '\n';
-  file.close();
-  return file ? "" : path + ": cannot be written";
+  return writeTextFile(path, json.dump(1) + '\n');
 }

@@ -8,10 +8,9 @@
 #include "runtime/engine/Trace.h"
 
 #include "runtime/engine/Cursor.h"
-#include "runtime/hal/Error.h"
+#include "runtime/hal/AtomicFile.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -204,15 +203,7 @@ void Trace::write(const std::string &path) const {
                  threads[{processOf(queue), blob.string(queue.name)}]);
     }
   out += "\n]}\n";
-  std::FILE *file = std::fopen(path.c_str(), "we");
-  bool written =
-      file && std::fwrite(out.data(), 1, out.size(), file) == out.size();
-  int error = errno;
-  if (file && std::fclose(file))
-    written = false, error = errno;
-  if (!written)
-    throw Error(ExitCode::Failure,
-                path + ": cannot be written: " + strerror(error));
+  writeAtomically(path, out);
 }
 
 } // namespace harmony::runtime

@@ -12,6 +12,7 @@
 #include "runtime/train/FileMapping.h"
 #include "runtime/train/Safetensors.h"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <new>
@@ -20,11 +21,15 @@
 
 namespace harmony::runtime {
 
-std::string describe(unsigned type, const std::vector<int64_t> &shape) {
-  std::string text = std::string(typeName(type)) + " [";
+static std::string describeShape(const std::vector<int64_t> &shape) {
+  std::string text = "[";
   for (size_t i = 0; i < shape.size(); ++i)
     text += (i ? ", " : "") + std::to_string(shape[i]);
   return text + "]";
+}
+
+std::string describe(unsigned type, const std::vector<int64_t> &shape) {
+  return std::string(typeName(type)) + " " + describeShape(shape);
 }
 
 int64_t arrayBytes(unsigned type, const std::vector<int64_t> &shape) {
@@ -33,6 +38,23 @@ int64_t arrayBytes(unsigned type, const std::vector<int64_t> &shape) {
     if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes))
       return -1;
   return bytes;
+}
+
+int64_t readInteger(unsigned type, const char *from) {
+  auto read = [&](auto value) {
+    std::memcpy(&value, from, sizeof(value));
+    return static_cast<int64_t>(value);
+  };
+  switch (type) {
+  case HM_I64:
+    return read(int64_t());
+  case HM_I32:
+    return read(int32_t());
+  case HM_I8:
+    return read(int8_t());
+  default:
+    return read(uint8_t());
+  }
 }
 
 namespace {
@@ -154,24 +176,108 @@ private:
   const char *const end;
 };
 
-HmType npyType(const std::string &where, const std::string &descr) {
+/// How the elements of a .npy file become those of an Array.
+struct NpyElement {
+  HmType type;  ///< that the array gets
+  int bytes;    ///< of one element in the file
+  bool swapped; ///< big-endian
+  char kind;    ///< numpy's letter: f, i, u or b
+  /// Whether its bytes are those of the array's element, whatever they hold.
+  bool isDirect() const {
+    return !swapped && bytes == typeBytes(type) && (kind != 'u' || bytes < 8);
+  }
+};
+
+NpyElement npyElement(const std::string &where, const std::string &descr) {
   static constexpr struct {
     const char *descr;
     HmType type;
-  } table[] = {{"<f4", HM_F32}, {"<f8", HM_F64}, {"<f2", HM_F16},
-               {"<i8", HM_I64}, {"<i4", HM_I32}, {"|i1", HM_I8},
-               {"|u1", HM_U8},  {"|b1", HM_BOOL}};
+  } table[] = {{"f4", HM_F32}, {"f8", HM_F64}, {"f2", HM_F16}, {"i8", HM_I64},
+               {"i4", HM_I32}, {"i2", HM_I32}, {"i1", HM_I8},  {"u8", HM_I64},
+               {"u4", HM_I64}, {"u2", HM_I32}, {"u1", HM_U8},  {"b1", HM_BOOL}};
+  bool hasOrder = !descr.empty() && strchr("<>|=", descr[0]);
+  std::string kind = hasOrder ? descr.substr(1) : descr;
   for (auto &row : table)
-    if (descr == row.descr)
-      return row.type;
-  std::string what = where + "dtype '" + descr + "' is not read";
-  if (!descr.empty() && descr[0] == '>')
-    what += ": big-endian, convert it with "
-            "array.astype(array.dtype.newbyteorder('<'))";
-  else
-    what += "; accepted are float32, float64, float16, int64, int32, int8, "
-            "uint8, bool";
+    if (hasOrder && kind == row.descr)
+      return {row.type, kind[1] - '0', descr[0] == '>', kind[0]};
+  std::string what = where + "dtype '" + descr + "' is not read; ";
+  switch (kind.empty() ? ' ' : kind[0]) {
+  case 'O':
+    what += "these are Python objects (rows of unequal length make them): "
+            "save numpy.stack of arrays of one shape";
+    break;
+  case 'U':
+  case 'S':
+    what += "these are strings: turn them into numbers first";
+    break;
+  default:
+    what += "accepted are float32, float64, float16, signed and unsigned "
+            "integers, bool";
+  }
   throw Error(ExitCode::Data, what);
+}
+
+/// One element of a .npy file as an integer of 64 bits. `index`: for messages.
+int64_t readNpyInteger(const std::string &where, const NpyElement &element,
+                       const char *from, int64_t index) {
+  uint64_t value = 0;
+  for (int i = 0; i < element.bytes; ++i)
+    value |= static_cast<uint64_t>(static_cast<unsigned char>(
+                 from[element.swapped ? element.bytes - 1 - i : i]))
+             << 8 * i;
+  int unused = 64 - 8 * element.bytes;
+  if (element.kind == 'i')
+    return static_cast<int64_t>(value << unused) >> unused;
+  if (value > static_cast<uint64_t>(INT64_MAX))
+    throw Error(ExitCode::Data, where + "element " + std::to_string(index) +
+                                    " is " + std::to_string(value) +
+                                    ", which int64 does not hold");
+  return static_cast<int64_t>(value);
+}
+
+/// Copies a .npy array that is big-endian, of a width that Array does not have,
+/// or in Fortran order.
+void convertNpy(const std::string &where, const NpyElement &element,
+                bool fortran, const char *from, Array &array) {
+  std::shared_ptr<char> copy(new (std::nothrow) char[array.bytes + 1],
+                             std::default_delete<char[]>());
+  if (!copy)
+    throw Error(ExitCode::NoDevice, where + std::to_string(array.bytes) +
+                                        " bytes do not fit in memory");
+  int64_t width = typeBytes(array.type), count = array.bytes / width;
+  size_t rank = count ? array.shape.size() : 0;
+  // Where the element at each place of the result lies in the file, counted in
+  // elements: advanced like an odometer.
+  std::vector<int64_t> strides(rank, 1), at(rank, 0);
+  for (size_t i = 1; i < rank; ++i) {
+    if (fortran)
+      strides[i] = strides[i - 1] * array.shape[i - 1];
+    else
+      strides[rank - 1 - i] = strides[rank - i] * array.shape[rank - i];
+  }
+  int64_t source = 0;
+  for (int64_t index = 0; index < count; ++index) {
+    const char *place = from + source * element.bytes;
+    char *to = copy.get() + index * width;
+    if (element.isDirect()) {
+      std::memcpy(to, place, width);
+    } else if (element.kind == 'i' || element.kind == 'u') {
+      // Little-endian: the low bytes come first.
+      int64_t value = readNpyInteger(where, element, place, index);
+      std::memcpy(to, &value, width);
+    } else {
+      std::reverse_copy(place, place + width, to);
+    }
+    for (size_t axis = rank; axis-- > 0;) {
+      source += strides[axis];
+      if (++at[axis] < array.shape[axis])
+        break;
+      source -= strides[axis] * at[axis];
+      at[axis] = 0;
+    }
+  }
+  array.data = copy.get();
+  array.owner = copy;
 }
 
 class NpySource final : public ArraySource {
@@ -202,7 +308,12 @@ public:
       zip_error_init_with_code(&error, code);
       std::string what = zip_error_strerror(&error);
       zip_error_fini(&error);
-      throw Error(ExitCode::Data, path + ": not a readable .npz file: " + what);
+      throw Error(ExitCode::Data,
+                  path + ": not a readable .npz file: " + what +
+                      (code == ZIP_ER_NOZIP || code == ZIP_ER_INCONS
+                           ? "; its directory is at the end: was it cut off, "
+                             "or saved by something else than numpy.savez?"
+                           : ""));
     }
     std::error_code ignored; // the size is then the largest number
     fileBytes = std::filesystem::file_size(path, ignored);
@@ -324,18 +435,23 @@ Array parseNpy(const std::string &file, const std::string &key,
   Array array;
   array.file = file;
   array.key = key;
-  array.type = npyType(where, header.descr);
+  NpyElement element = npyElement(where, header.descr);
+  array.type = element.type;
   array.shape = header.shape;
   array.bytes = arrayBytes(array.type, array.shape);
-  if (header.fortran && header.shape.size() > 1)
-    throw Error(ExitCode::Data, where +
-                                    "is stored in Fortran order; save "
-                                    "numpy.ascontiguousarray(array) instead");
-  if (array.bytes < 0 || static_cast<size_t>(array.bytes) != size - begin)
-    throw Error(ExitCode::Data, where + describe(array.type, array.shape) +
-                                    " needs " + std::to_string(array.bytes) +
-                                    " bytes, found " +
-                                    std::to_string(size - begin));
+  int64_t fileBytes = array.bytes / typeBytes(array.type) * element.bytes;
+  if (array.bytes < 0 || static_cast<size_t>(fileBytes) != size - begin)
+    throw Error(
+        ExitCode::Data,
+        where + "'" + header.descr + "' " + describeShape(array.shape) +
+            " needs " +
+            (array.bytes < 0 ? "more than 2^63" : std::to_string(fileBytes)) +
+            " bytes, found " + std::to_string(size - begin));
+  bool fortran = header.fortran && header.shape.size() > 1;
+  if (fortran || !element.isDirect()) {
+    convertNpy(where, element, fortran, bytes + begin, array);
+    return array;
+  }
   array.data = bytes + begin;
   array.owner = std::move(owner);
   return array;
@@ -355,9 +471,14 @@ std::unique_ptr<ArraySource> openSource(const std::string &source) {
     return std::make_unique<NpzSource>(source);
   if (endsWith(source, ".safetensors"))
     return std::make_unique<SafetensorsSource>(source);
-  throw Error(
-      ExitCode::Data,
-      source + ": accepted are FILE.npz, FILE.safetensors and NAME=FILE.npy");
+  throw Error(ExitCode::Data,
+              source +
+                  ": accepted are FILE.npz, FILE.safetensors and "
+                  "NAME=FILE.npy" +
+                  (endsWith(source, ".pt") || endsWith(source, ".pth")
+                       ? "; in PyTorch, save tensors with "
+                         "safetensors.torch.save_file"
+                       : ""));
 }
 
 } // namespace harmony::runtime

@@ -34,6 +34,9 @@ std::string describe(unsigned type, const std::vector<int64_t> &shape);
 /// Element count times element size; -1 when it overflows.
 int64_t arrayBytes(unsigned type, const std::vector<int64_t> &shape);
 
+/// The integer or boolean of HmType `type` at `from`.
+int64_t readInteger(unsigned type, const char *from);
+
 /// A file (or several) that holds arrays under names. Arrays are read when
 /// asked for, so an array that nobody needs may be of a kind that cannot be
 /// read.
@@ -51,7 +54,9 @@ public:
 std::unique_ptr<ArraySource> openSource(const std::string &source);
 
 /// The array in a .npy file's bytes. numpy's format description, versions 1
-/// to 3.
+/// to 3. Big-endian arrays, those in Fortran order, and integers of widths that
+/// HmType does not have (which get the next one that holds them) are copied;
+/// others share `bytes`, which `owner` keeps.
 Array parseNpy(const std::string &file, const std::string &key,
                const char *bytes, size_t size,
                std::shared_ptr<const void> owner);

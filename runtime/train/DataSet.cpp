@@ -11,6 +11,7 @@
 #include "runtime/train/Shuffle.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 
@@ -43,10 +44,70 @@ bool readsArray(const HmInput &input, HmProgramKind program) {
 }
 
 std::string join(const std::vector<std::string> &names) {
+  constexpr size_t limit = 20;
   std::string text;
-  for (const std::string &name : names)
-    text += (text.empty() ? "" : ", ") + name;
+  for (size_t i = 0; i < std::min(names.size(), limit); ++i)
+    text += (i ? ", " : "") + names[i];
+  if (names.size() > limit)
+    text += " and " + std::to_string(names.size() - limit) + " more";
   return text.empty() ? "nothing" : text;
+}
+
+bool isInteger(unsigned type) {
+  return type == HM_I64 || type == HM_I32 || type == HM_I8 || type == HM_U8;
+}
+
+/// Whether every value of `from` is one of `to`, or is refused where it is not.
+bool convertsTo(unsigned from, unsigned to) {
+  switch (to) {
+  case HM_F32:
+    return from == HM_F16 || from == HM_BF16 || from == HM_I8 ||
+           from == HM_U8 || from == HM_BOOL;
+  case HM_F64:
+    return from == HM_F32 || from == HM_F16 || from == HM_BF16 ||
+           from == HM_I32 || from == HM_I8 || from == HM_U8 || from == HM_BOOL;
+  case HM_I64:
+  case HM_I32:
+    return isInteger(from) || from == HM_BOOL;
+  default:
+    return false;
+  }
+}
+
+float halfToFloat(uint16_t bits) {
+  int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  float magnitude =
+      exponent == 31 ? (fraction ? NAN : INFINITY)
+      : exponent == 0
+          ? std::ldexp(static_cast<float>(fraction), -24)
+          : std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
+  return bits >> 15 ? -magnitude : magnitude;
+}
+
+template <typename T>
+T readAs(const char *from) {
+  T value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+double readNumber(unsigned type, const char *from) {
+  switch (type) {
+  case HM_F64:
+    return readAs<double>(from);
+  case HM_F32:
+    return static_cast<double>(readAs<float>(from));
+  case HM_F16:
+    return static_cast<double>(halfToFloat(readAs<uint16_t>(from)));
+  case HM_BF16: {
+    uint32_t bits = static_cast<uint32_t>(readAs<uint16_t>(from)) << 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof(value));
+    return static_cast<double>(value);
+  }
+  default:
+    return static_cast<double>(readInteger(type, from));
+  }
 }
 
 void fillRandom(char *values, int64_t bytes, const HmInput &input,
@@ -103,6 +164,8 @@ DataSet::DataSet(const std::vector<std::string> &sources, const Blob &blob,
   }
 
   arrays.resize(blob.inputs().size());
+  std::vector<std::string> missing;
+  std::string problems;
   for (size_t i = 0; i < blob.inputs().size(); ++i) {
     const HmInput &input = blob.inputs()[i];
     std::string name = blob.string(input.name);
@@ -113,14 +176,28 @@ DataSet::DataSet(const std::vector<std::string> &sources, const Blob &blob,
         places.erase(place);
       continue;
     }
-    if (place == places.end())
-      throw Error(ExitCode::Data, "no array for the model's input '" + name +
-                                      "', " + expectedShape(blob, input) +
-                                      ", in " + join(sources) +
-                                      "; found: " + join(present));
-    match(blob, i, place->second->load(name));
+    if (place == places.end()) {
+      missing.push_back("'" + name + "' " + expectedShape(blob, input));
+      continue;
+    }
+    std::string problem = match(blob, i, place->second->load(name));
+    if (!problem.empty())
+      problems += (problems.empty() ? "" : "; ") + problem;
     places.erase(place);
   }
+  if (!missing.empty()) {
+    bool unnamed =
+        std::find(present.begin(), present.end(), "arr_0") != present.end();
+    std::string text = "no array for the model's input" +
+                       std::string(missing.size() == 1 ? " " : "s ") +
+                       join(missing) + " in " + join(sources) +
+                       "; found: " + join(present);
+    if (unnamed)
+      text += "; name arrays by numpy.savez(FILE, NAME=array)";
+    problems = text + (problems.empty() ? "" : "; ") + problems;
+  }
+  if (!problems.empty())
+    throw Error(ExitCode::Data, problems);
   for (const std::string &name : present)
     if (places.count(name))
       ignoredNames.push_back(name);
@@ -128,34 +205,38 @@ DataSet::DataSet(const std::vector<std::string> &sources, const Blob &blob,
     sampleCount = 0;
 }
 
-void DataSet::match(const Blob &blob, size_t index, Array array) {
+std::string DataSet::match(const Blob &blob, size_t index, Array array) {
   const HmInput &input = blob.inputs()[index];
-  bool typeFits = array.type == input.type ||
-                  (array.type == HM_I32 && input.type == HM_I64);
+  bool typeFits =
+      array.type == input.type || convertsTo(array.type, input.type);
   Span<int64_t> dims = blob.dims(input.dims, input.rank);
   bool shapeFits = array.shape.size() == dims.size();
   for (size_t d = input.perStep ? 0 : 1; shapeFits && d < dims.size(); ++d)
     shapeFits = array.shape[d] == dims[d];
   if (!typeFits || !shapeFits) {
     std::string hint;
-    if (!typeFits && array.type == HM_F64 && input.type == HM_F32)
-      hint = "; convert it with array.astype(numpy.float32)";
-    else if (!typeFits)
-      hint = "; only int32 is accepted for int64, nothing else is converted";
-    throw Error(ExitCode::Data,
-                nameOf(array) + " is " + describe(array.type, array.shape) +
-                    ", expected " + expectedShape(blob, input) + hint);
+    static const char *const numpyNames[] = {"float32", "float64", "int64",
+                                             "int32",   "int8",    "uint8",
+                                             "bool",    "float16"};
+    if (!typeFits && input.type <= HM_F16)
+      hint = std::string("; it would lose values: convert it with "
+                         "array.astype(numpy.") +
+             numpyNames[input.type] + ") if that is meant";
+    return nameOf(array) + " is " + describe(array.type, array.shape) +
+           ", expected " + expectedShape(blob, input) + hint;
   }
   if (!input.perStep) {
     if (sampleCount >= 0 && array.shape[0] != sampleCount)
-      throw Error(ExitCode::Data, nameOf(array) + " has " +
-                                      std::to_string(array.shape[0]) +
-                                      " samples, " + countedBy + " has " +
-                                      std::to_string(sampleCount));
+      return nameOf(array) + " has " + std::to_string(array.shape[0]) +
+             " samples, " + countedBy + " has " + std::to_string(sampleCount);
     sampleCount = array.shape[0];
     countedBy = nameOf(array);
   }
+  if (array.type != input.type)
+    converted.push_back("'" + array.key + "' from " + typeName(array.type) +
+                        " to " + typeName(input.type));
   arrays[index] = std::move(array);
+  return "";
 }
 
 DataSet DataSet::synthetic(const Blob &blob, HmProgramKind program,
@@ -192,10 +273,9 @@ BatchFiller::BatchFiller(const Blob &blob, const DataSet &data,
   for (size_t i = 0; i < blob.inputs().size(); ++i) {
     const HmInput &input = blob.inputs()[i];
     if (reads(input, program))
-      parts.push_back({&input, data.array(i),
-                       readsArray(input, program) &&
-                           data.array(i)->type == HM_I32 &&
-                           input.type == HM_I64});
+      parts.push_back(
+          {&input, data.array(i),
+           readsArray(input, program) && data.array(i)->type != input.type});
   }
 }
 
@@ -212,25 +292,72 @@ void BatchFiller::fill(char *batchSpace, const int64_t *indices,
       continue;
     }
     int64_t bytes = input.sampleBytes;
-    int64_t fileBytes = part.widen ? bytes / 2 : bytes;
+    int64_t fileBytes =
+        bytes / typeBytes(input.type) * typeBytes(part.array->type);
     for (int64_t i = 0; i < (input.perStep ? 1 : batchSize); ++i) {
       int64_t sample = input.perStep ? 0 : indices[i];
       const char *from = part.array->data + sample * fileBytes;
       char *to = batchSpace + input.offset + i * bytes;
-      if (part.widen) {
-        for (int64_t at = 0; at < fileBytes; at += sizeof(int32_t)) {
-          int32_t narrow;
-          std::memcpy(&narrow, from + at, sizeof(narrow));
-          int64_t wide = narrow;
-          std::memcpy(to + 2 * at, &wide, sizeof(wide));
-        }
-      } else {
+      if (part.convert)
+        convertSample(part, from, to, sample);
+      else
         std::memcpy(to, from, bytes);
-      }
       if (input.checked)
         checkValues(part, to, bytes, sample);
     }
   }
+}
+
+void BatchFiller::convertSample(const Part &part, const char *from, char *to,
+                                int64_t sample) const {
+  unsigned type = part.array->type, wanted = part.input->type;
+  int64_t width = typeBytes(type), wantedWidth = typeBytes(wanted);
+  int64_t count = part.input->sampleBytes / wantedWidth;
+  for (int64_t i = 0; i < count; ++i, from += width, to += wantedWidth) {
+    auto put = [&](auto value) { std::memcpy(to, &value, sizeof(value)); };
+    if (wanted == HM_F32) {
+      put(static_cast<float>(readNumber(type, from)));
+    } else if (wanted == HM_F64) {
+      put(readNumber(type, from));
+    } else {
+      int64_t value = readInteger(type, from);
+      if (wanted == HM_I64) {
+        put(value);
+        continue;
+      }
+      if (value != static_cast<int32_t>(value))
+        throw Error(ExitCode::Data,
+                    nameOf(*part.array) + " sample " + std::to_string(sample) +
+                        " element " + std::to_string(i) + " is " +
+                        std::to_string(value) +
+                        ", which the model's int32 does not hold");
+      put(static_cast<int32_t>(value));
+    }
+  }
+}
+
+std::string BatchFiller::findNonFinite(const char *batchSpace,
+                                       const int64_t *indices) const {
+  for (const Part &part : parts) {
+    const HmInput &input = *part.input;
+    if (input.type != HM_F32 && input.type != HM_F64)
+      continue;
+    int64_t width = typeBytes(input.type);
+    for (int64_t i = 0; i < (input.perStep ? 1 : batchSize); ++i)
+      for (int64_t at = 0; at < input.sampleBytes; at += width) {
+        double value = readNumber(input.type, batchSpace + input.offset +
+                                                  i * input.sampleBytes + at);
+        if (std::isfinite(value))
+          continue;
+        return nameOf(*part.array) + " sample " +
+               std::to_string(input.perStep ? 0 : indices[i]) + " element " +
+               std::to_string(at / width) + " is " +
+               (std::isnan(value) ? "NaN"
+                : value > 0       ? "inf"
+                                  : "-inf");
+      }
+  }
+  return "";
 }
 
 void BatchFiller::checkValues(const Part &part, const char *values,
@@ -238,14 +365,7 @@ void BatchFiller::checkValues(const Part &part, const char *values,
   const HmInput &input = *part.input;
   int64_t width = typeBytes(input.type);
   for (int64_t at = 0; at < bytes; at += width) {
-    int64_t value = 0;
-    if (input.type == HM_I64) {
-      std::memcpy(&value, values + at, sizeof(value));
-    } else {
-      int32_t narrow;
-      std::memcpy(&narrow, values + at, sizeof(narrow));
-      value = narrow;
-    }
+    int64_t value = readInteger(input.type, values + at);
     if ((value >= input.low && value < input.high) ||
         (input.hasIgnored && value == input.ignored))
       continue;

@@ -83,20 +83,14 @@ void Evaluator::countCorrect(EvaluationRecord &record, int64_t firstSample,
   const int64_t values =
       accuracy.output->sampleBytes / static_cast<int64_t>(sizeof(float));
   const int64_t labels = values / classes;
-  const bool narrow = accuracy.labels->type == HM_I32;
+  const int64_t width = typeBytes(accuracy.labels->type);
   for (int64_t row = 0; row < rows; ++row) {
     const char *scores = session.host(accuracy.output->home +
                                       row * accuracy.output->sampleBytes);
     for (int64_t i = 0; i < labels; ++i) {
       int64_t at = (firstSample + row) * labels + i;
-      int64_t label = 0;
-      if (narrow) {
-        int32_t value;
-        std::memcpy(&value, accuracy.labels->data + at * 4, sizeof(value));
-        label = value;
-      } else {
-        std::memcpy(&label, accuracy.labels->data + at * 8, sizeof(label));
-      }
+      int64_t label = readInteger(accuracy.labels->type,
+                                  accuracy.labels->data + at * width);
       if (accuracy.input->hasIgnored && label == accuracy.input->ignored)
         continue;
       int64_t best = 0;

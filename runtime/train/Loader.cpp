@@ -9,12 +9,16 @@
 
 #include "runtime/train/Shuffle.h"
 
+#include <algorithm>
+
 namespace harmony::runtime {
 
 Loader::Loader(const BatchFiller &filler, int64_t samples, bool shuffle,
                uint64_t seed, std::array<char *, 2> buffers)
     : filler(filler), shuffle(shuffle), seed(seed), buffers(buffers),
       order(samples) {
+  for (std::vector<int64_t> &indices : batchSamples)
+    indices.resize(filler.batch());
   thread = std::thread([this] { load(); });
 }
 
@@ -44,7 +48,9 @@ void Loader::load() {
             return;
           buffer = buffers[filled % 2];
         }
-        filler.fill(buffer, order.data() + b * batch, {++step, seed});
+        std::vector<int64_t> &indices = batchSamples[filled % 2];
+        std::copy_n(order.begin() + b * batch, batch, indices.begin());
+        filler.fill(buffer, indices.data(), {++step, seed});
         {
           std::lock_guard<std::mutex> lock(mutex);
           ++filled;

@@ -36,6 +36,9 @@ public:
   /// reading it threw.
   char *acquire();
 
+  /// The samples of the batch acquired last, in its order.
+  const int64_t *samples() const { return batchSamples[consumed % 2].data(); }
+
   /// The batch acquired last is used up.
   void release();
 
@@ -47,6 +50,7 @@ private:
   const uint64_t seed;
   const std::array<char *, 2> buffers;
   std::vector<int64_t> order;
+  std::array<std::vector<int64_t>, 2> batchSamples; // of each buffer
 
   std::mutex mutex;
   std::condition_variable changed;

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdarg>
 #include <cstring>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace harmony::runtime {
@@ -57,11 +58,24 @@ Log::Log(const std::string &path, int64_t totalSteps)
       line(16384), start(std::chrono::steady_clock::now()), lastDrawn(start) {
   if (path.empty())
     return;
+  keepOld();
   file = std::fopen(path.c_str(), "we");
   if (!file)
     throw Error(ExitCode::Failure,
                 path + ": cannot be written: " + strerror(errno));
   std::setvbuf(file, nullptr, _IONBF, 0); // every line is there if the run ends
+}
+
+void Log::keepOld() {
+  struct stat status;
+  if (stat(path.c_str(), &status) || !S_ISREG(status.st_mode) ||
+      !status.st_size)
+    return;
+  std::string old = path + ".old";
+  if (std::rename(path.c_str(), old.c_str()))
+    throw Error(ExitCode::Failure,
+                path + ": cannot be kept as " + old + ": " + strerror(errno));
+  note("the log that was there is kept as " + old);
 }
 
 Log::~Log() {

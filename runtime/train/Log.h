@@ -46,7 +46,8 @@ struct EvaluationRecord {
 /// where asked for, JSON lines in a file. step() allocates nothing.
 class Log {
 public:
-  /// `path` empty: no file. Throws Failure when the file cannot be created.
+  /// `path` empty: no file. A log that is there is renamed to `path` + ".old".
+  /// Throws Failure when the file cannot be created.
   Log(const std::string &path, int64_t totalSteps);
   ~Log();
   Log(const Log &) = delete;
@@ -58,6 +59,7 @@ public:
   void note(const std::string &text);
 
 private:
+  void keepOld();
   void writeLine(const char *text, size_t length);
   void drawBar(const StepRecord &record);
   void endBar();

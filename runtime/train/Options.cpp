@@ -41,6 +41,20 @@ CLI::Validator oneOf(std::vector<std::string> words) {
   return CLI::IsMember(std::move(words)).description("");
 }
 
+/// Seeds and the like: unsigned conversion would take -3 for 2^64 - 3.
+CLI::Validator wholeNumber() {
+  return CLI::Validator(
+      [](const std::string &text) {
+        bool digits = !text.empty() &&
+                      text.find_first_not_of("0123456789") == std::string::npos;
+        return digits ? std::string()
+                      : "'" + text +
+                            "' is not accepted: a whole number from 0 to "
+                            "2^64 - 1 is";
+      },
+      "");
+}
+
 /// Flags that only some optimizers read.
 struct HyperparameterFlag {
   const char *flag;
@@ -163,6 +177,7 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
       ->excludes(steps);
   group->add_option("--seed", o.seed, "of the order of samples and of dropout")
       ->type_name("S")
+      ->check(wholeNumber())
       ->capture_default_str();
   group->add_flag("--shuffle,!--no-shuffle", o.shuffle,
                   "order by seed and epoch, or as stored (default: shuffle)");
@@ -229,7 +244,8 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
       ->add_option("--adversarial", o.adversarialSeed,
                    "run commands in an order drawn from SEED, any that waits "
                    "allow; the result is the same")
-      ->type_name("SEED");
+      ->type_name("SEED")
+      ->check(wholeNumber());
   group->add_flag("--enforce-links", o.enforceLinks,
                   "transfers take the time of the machine's links");
   group->add_flag("--virtual-time", o.virtualTime,

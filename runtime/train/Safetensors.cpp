@@ -7,14 +7,11 @@
 
 #include "runtime/train/Safetensors.h"
 
+#include "runtime/train/Payload.h"
+
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace harmony::runtime {
 
@@ -53,7 +50,7 @@ public:
                !keys.back().insert(value.get<std::string>()).second)
         fail("key '" + value.get<std::string>() +
              "' occurs twice in the header");
-      if (depth > 4)
+      if (depth > 5)
         fail("the header is nested too deeply");
       return true;
     };
@@ -117,77 +114,7 @@ private:
   const std::string path;
 };
 
-/// A file that appears under its name when it is complete.
-class AtomicFile {
-public:
-  explicit AtomicFile(const std::string &path)
-      : path(path), temporary(path + ".tmp-" + std::to_string(getpid())) {
-    file =
-        open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file < 0)
-      fail("cannot be created");
-  }
-
-  ~AtomicFile() {
-    if (file >= 0)
-      close(file);
-    if (!temporary.empty())
-      unlink(temporary.c_str());
-  }
-
-  AtomicFile(const AtomicFile &) = delete;
-  AtomicFile &operator=(const AtomicFile &) = delete;
-
-  void write(const char *data, size_t bytes) {
-    while (bytes) {
-      ssize_t written = ::write(file, data, bytes);
-      if (written < 0 && errno == EINTR)
-        continue;
-      if (written <= 0)
-        fail("writing failed");
-      data += written;
-      bytes -= written;
-    }
-  }
-
-  void commit() {
-    if (fsync(file))
-      fail("syncing failed");
-    int closing = std::exchange(file, -1);
-    if (close(closing))
-      fail("closing failed");
-    if (rename(temporary.c_str(), path.c_str()))
-      fail("renaming failed");
-    temporary.clear();
-    size_t slash = path.rfind('/');
-    std::string folder =
-        slash == std::string::npos ? "." : path.substr(0, slash + 1);
-    int directory = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory >= 0) {
-      // Some file systems cannot sync a folder; the file itself is safe by now.
-      (void)fsync(directory);
-      close(directory);
-    }
-  }
-
-private:
-  [[noreturn]] void fail(const char *what) {
-    throw Error(ExitCode::Failure, path + ": " + what + ": " + strerror(errno) +
-                                       "; what was there before is unchanged");
-  }
-
-  std::string path, temporary;
-  int file;
-};
-
 } // namespace
-
-void checkWritable(const std::string &path) {
-  struct stat status;
-  if (!stat(path.c_str(), &status) && S_ISDIR(status.st_mode))
-    throw Error(ExitCode::Failure, path + ": is a folder, expected a file");
-  AtomicFile attempt(path); // gone without commit
-}
 
 SafetensorsFile::SafetensorsFile(const std::string &path) : filePath(path) {
   auto mapping = std::make_shared<FileMapping>(path, ExitCode::Data);
@@ -241,6 +168,51 @@ SafetensorsFile::SafetensorsFile(const std::string &path) : filePath(path) {
                 " bytes after the last tensor");
 }
 
+void SafetensorsFile::addExternal() {
+  auto text = info.find(HM_EXTERNAL_KEY);
+  if (text == info.end())
+    return;
+  HeaderReader index(filePath);
+  const char *begin = text->second.data();
+  Json files = index.parse(begin, begin + text->second.size());
+  auto member = [&](const Json &value, const char *key) -> const Json & {
+    if (!value.is_object() || !value.contains(key))
+      index.fail(std::string("external files without '") + key + "'");
+    return value[key];
+  };
+  for (const Json &file : files) {
+    const Json &path = member(file, "path"), &tensors = member(file, "tensors");
+    if (!path.is_string() || !tensors.is_object())
+      index.fail("an external file is not described as one");
+    HeaderReader reader(path.get<std::string>());
+    std::shared_ptr<FileMapping> mapping;
+    try {
+      mapping = std::make_shared<FileMapping>(path.get<std::string>(),
+                                              ExitCode::Data);
+    } catch (const Error &error) {
+      throw Error(ExitCode::Data,
+                  std::string(error.what()) +
+                      ": the executable was compiled with --weights-from-model "
+                      "and reads this file; put it back, or give the weights "
+                      "by --init-from");
+    }
+    if (index.integer(member(file, "bytes"), "a size") !=
+            static_cast<int64_t>(mapping->size()) ||
+        index.integer(member(file, "modified"), "a time") !=
+            mapping->modified())
+      reader.fail("the file has changed since the executable was compiled with "
+                  "--weights-from-model; compile again, or give the weights by "
+                  "--init-from");
+    for (auto &[name, entry] : tensors.items()) {
+      if (!indices.emplace(name, arrays.size()).second)
+        index.fail("'" + name + "' is both in the file and in another");
+      arrays.push_back(reader.tensor(name, entry, mapping->data(),
+                                     static_cast<int64_t>(mapping->size())));
+      arrays.back().owner = mapping;
+    }
+  }
+}
+
 std::vector<std::string> SafetensorsFile::names() const {
   std::vector<std::string> result;
   for (const Array &array : arrays)
@@ -253,20 +225,39 @@ const Array *SafetensorsFile::find(const std::string &name) const {
   return found == indices.end() ? nullptr : &arrays[found->second];
 }
 
-void writeSafetensors(const std::string &path, const std::vector<Array> &arrays,
+static Json headerEntry(const Array &array, int64_t offset) {
+  const char *dtype = nullptr;
+  for (auto &row : dtypeTable)
+    if (row.type == array.type)
+      dtype = row.name;
+  return {{"dtype", dtype},
+          {"shape", array.shape},
+          {"data_offsets", {offset, offset + array.bytes}}};
+}
+
+std::string ExternalFile::describe(const std::vector<ExternalFile> &files) {
+  Json list = Json::array();
+  for (const ExternalFile &file : files) {
+    Json tensors = Json::object();
+    for (const Array &array : file.arrays)
+      tensors[array.key] =
+          headerEntry(array, array.data - file.mapping->data());
+    list.push_back({{"path", file.path},
+                    {"bytes", file.mapping->size()},
+                    {"modified", file.mapping->modified()},
+                    {"tensors", std::move(tensors)}});
+  }
+  return list.dump();
+}
+
+void writeSafetensors(AtomicFile &file, const std::vector<Array> &arrays,
                       const std::map<std::string, std::string> &metadata) {
   Json header = Json::object();
   if (!metadata.empty())
     header["__metadata__"] = metadata;
   int64_t offset = 0;
   for (const Array &array : arrays) {
-    const char *dtype = nullptr;
-    for (auto &row : dtypeTable)
-      if (row.type == array.type)
-        dtype = row.name;
-    header[array.key] = {{"dtype", dtype},
-                         {"shape", array.shape},
-                         {"data_offsets", {offset, offset + array.bytes}}};
+    header[array.key] = headerEntry(array, offset);
     offset += array.bytes;
   }
   std::string text = header.dump();
@@ -275,11 +266,16 @@ void writeSafetensors(const std::string &path, const std::vector<Array> &arrays,
   for (int i = 0; i < 8; ++i)
     length[i] = static_cast<char>(text.size() >> 8 * i);
 
-  AtomicFile file(path);
   file.write(length, sizeof(length));
   file.write(text.data(), text.size());
   for (const Array &array : arrays)
     file.write(array.data, array.bytes);
+}
+
+void writeSafetensors(const std::string &path, const std::vector<Array> &arrays,
+                      const std::map<std::string, std::string> &metadata) {
+  AtomicFile file(path);
+  writeSafetensors(file, arrays, metadata);
   file.commit();
 }
 

@@ -14,6 +14,7 @@
 #ifndef RUNTIME_TRAIN_SAFETENSORS_H
 #define RUNTIME_TRAIN_SAFETENSORS_H
 
+#include "runtime/hal/AtomicFile.h"
 #include "runtime/train/Array.h"
 #include "runtime/train/FileMapping.h"
 
@@ -37,6 +38,11 @@ public:
   const Array *find(const std::string &name) const;
   const std::map<std::string, std::string> &metadata() const { return info; }
 
+  /// Adds the tensors of ExternalFile::describe in the metadata, if there are
+  /// any: for weights files that harmonyc wrote, since the paths are followed.
+  /// Throws Data, also where a file is not the one that was described.
+  void addExternal();
+
 private:
   std::string filePath;
   std::vector<Array> arrays;
@@ -44,15 +50,22 @@ private:
   std::map<std::string, std::string> info;
 };
 
-/// Writes a file under a temporary name beside `path`, syncs it and renames it,
-/// so that `path` is either the old file or the complete new one. Throws
-/// Failure.
+/// A file of which a weights file uses parts.
+struct ExternalFile {
+  std::string path; // absolute
+  const FileMapping *mapping = nullptr;
+  std::vector<Array> arrays; // within the mapping
+
+  /// For the metadata of a weights file, under HM_EXTERNAL_KEY.
+  static std::string describe(const std::vector<ExternalFile> &files);
+};
+
+/// Writes a file that is complete or not changed at all. Throws Failure.
 void writeSafetensors(const std::string &path, const std::vector<Array> &arrays,
                       const std::map<std::string, std::string> &metadata);
-
-/// Whether writeSafetensors could write there, tried before there is something
-/// to lose. Throws Failure.
-void checkWritable(const std::string &path);
+/// The same, to be committed by the caller.
+void writeSafetensors(AtomicFile &file, const std::vector<Array> &arrays,
+                      const std::map<std::string, std::string> &metadata);
 
 } // namespace harmony::runtime
 

@@ -20,6 +20,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
+#include <set>
 #include <unistd.h>
 
 namespace harmony::runtime {
@@ -44,6 +45,26 @@ Array arrayOf(const Blob &blob, const HmVariable &variable, const char *data) {
   array.bytes = variable.bytes;
   return array;
 }
+
+/// Names for a message: the first few, and how many more.
+class NameList {
+public:
+  void add(const std::string &name) {
+    if (++total <= limit)
+      shown += (shown.empty() ? "" : ", ") + name;
+  }
+  size_t count() const { return total; }
+  std::string text() const {
+    return total <= limit
+               ? shown
+               : shown + " and " + std::to_string(total - limit) + " more";
+  }
+
+private:
+  static constexpr size_t limit = 5;
+  size_t total = 0;
+  std::string shown;
+};
 
 bool allFinite(const char *values, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += sizeof(float)) {
@@ -111,10 +132,45 @@ void Session::checkMemory() const {
                     std::to_string(available) + " are available");
 }
 
+/// What of `file` is not as the variables are: all of it. Empty if they agree.
+std::string Session::compareWeights(const SafetensorsFile &file) const {
+  NameList missing, different, extra;
+  std::set<std::string> known;
+  for (const HmVariable &variable : blob.variables()) {
+    if (!isSaved(variable))
+      continue;
+    Array wanted = arrayOf(blob, variable, nullptr);
+    known.insert(wanted.key);
+    const Array *array = file.find(wanted.key);
+    if (!array)
+      missing.add("'" + wanted.key + "' " +
+                  describe(wanted.type, wanted.shape));
+    else if (array->type != wanted.type || array->shape != wanted.shape)
+      different.add("'" + wanted.key + "' is " +
+                    describe(array->type, array->shape) + ", expected " +
+                    describe(wanted.type, wanted.shape));
+  }
+  if (!missing.count() && !different.count())
+    return "";
+  for (const std::string &name : file.names())
+    if (!known.count(name))
+      extra.add("'" + name + "'");
+  std::string text = "these are not the weights of this model";
+  if (missing.count())
+    text += "; missing: " + missing.text();
+  if (different.count())
+    text += "; of another kind: " + different.text();
+  if (extra.count())
+    text += "; in the file and not in the model: " + extra.text();
+  return text;
+}
+
 void Session::loadWeights(const std::string &path, bool initFrom) {
   if (std::none_of(blob.variables().begin(), blob.variables().end(), isSaved))
     return;
   SafetensorsFile file(path);
+  if (!initFrom)
+    file.addExternal();
   std::string expected = blob.string(blob.header().fingerprint);
   auto found = file.metadata().find(HM_FINGERPRINT_KEY);
   if (!initFrom &&
@@ -124,21 +180,14 @@ void Session::loadWeights(const std::string &path, bool initFrom) {
         path + ": fingerprint is " +
             (found == file.metadata().end() ? "missing" : found->second) +
             ", this executable's is " + expected +
-            "; the weights belong to another compilation");
+            "; the weights belong to another compilation: compile again, or "
+            "give weights by --init-from");
+  if (std::string problems = compareWeights(file); !problems.empty())
+    throw Error(ExitCode::Data, path + ": " + problems);
   for (const HmVariable &variable : blob.variables()) {
     if (!isSaved(variable))
       continue;
-    Array wanted = arrayOf(blob, variable, nullptr);
-    const Array *array = file.find(wanted.key);
-    if (!array)
-      throw Error(ExitCode::Data, path + ": '" + wanted.key + "' is missing, " +
-                                      describe(wanted.type, wanted.shape) +
-                                      " expected");
-    if (array->type != wanted.type || array->shape != wanted.shape)
-      throw Error(ExitCode::Data, path + ": '" + wanted.key + "' is " +
-                                      describe(array->type, array->shape) +
-                                      ", expected " +
-                                      describe(wanted.type, wanted.shape));
+    const Array *array = file.find(blob.string(variable.name));
     // The file does not stay resident beside the store.
     constexpr int64_t block = int64_t(4) << 20;
     for (int64_t at = 0; at < variable.bytes; at += block) {

@@ -13,6 +13,7 @@
 #include "runtime/train/Array.h"
 #include "runtime/train/Options.h"
 #include "runtime/train/PayloadLoader.h"
+#include "runtime/train/Safetensors.h"
 
 #include <array>
 #include <memory>
@@ -94,6 +95,7 @@ public:
 
 private:
   void checkMemory() const;
+  std::string compareWeights(const SafetensorsFile &file) const;
   void loadWeights(const std::string &path, bool initFrom);
 
   const Payload &payload;

@@ -18,6 +18,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <filesystem>
 #include <memory>
 
 namespace harmony::runtime {
@@ -58,14 +59,12 @@ std::string number(double value) {
 class Trainer {
 public:
   Trainer(const Payload &payload, const Blob &blob, const Options &options)
-      : blob(blob), options(options), session(payload, blob, options) {}
+      : payload(payload), blob(blob), options(options),
+        session(payload, blob, options) {}
 
   int run() {
     planSteps();
-    for (const std::string *path : {&options.save, &options.dumpGradients,
-                                    &options.outputs, &options.trace})
-      if (!path->empty())
-        checkWritable(*path);
+    checkFiles();
     if (!options.validation.empty())
       evaluator = std::make_unique<Evaluator>(blob, session, options);
     log = std::make_unique<Log>(options.log, totalSteps);
@@ -83,6 +82,10 @@ public:
     if (evaluator && evaluatedAt != done && !caughtSignal)
       evaluate();
     if (!options.save.empty()) {
+      if (std::string name = session.findNonFinite(); !name.empty())
+        throw Error(ExitCode::NotFinite,
+                    "after step " + std::to_string(done) + " parameter '" +
+                        name + "' is not finite; nothing was saved");
       session.saveWeights(options.save);
       log->note("weights saved to " + options.save);
     }
@@ -97,6 +100,45 @@ public:
   }
 
 private:
+  /// Before there is something to lose: every file to write can be written, and
+  /// is neither another one of them nor a file that the run reads.
+  /// (--init-from may be saved to: it has been read by then.)
+  void checkFiles() const {
+    const std::pair<const char *, const std::string *> outputs[] = {
+        {"--save", &options.save},
+        {"--dump-grads", &options.dumpGradients},
+        {"--outputs", &options.outputs},
+        {"--trace", &options.trace},
+        {"--log", &options.log}};
+    std::vector<std::string> inputs = {payload.executable};
+    for (const auto *sources : {&options.data, &options.validation})
+      for (const std::string &source : *sources)
+        inputs.push_back(source.substr(source.find('=') + 1));
+    auto refuse = [](const char *flag, const std::string &path,
+                     const std::string &why) {
+      throw Error(ExitCode::Usage,
+                  std::string(flag) + " " + path + ": is " + why);
+    };
+    for (const auto &[flag, path] : outputs) {
+      std::error_code failure;
+      if (path->empty())
+        continue;
+      if (!std::filesystem::exists(*path, failure) ||
+          std::filesystem::is_regular_file(*path, failure)) {
+        for (const std::string &input : inputs)
+          if (isSameFile(*path, input))
+            refuse(flag, *path, "a file that the run reads");
+        for (const auto &other : outputs) {
+          if (other.second == path)
+            break;
+          if (!other.second->empty() && isSameFile(*path, *other.second))
+            refuse(flag, *path, std::string("the file of ") + other.first);
+        }
+      }
+      checkWritable(*path);
+    }
+  }
+
   void planSteps() {
     batch = blob.header().programs[HM_PROGRAM_STEP].batch;
     if (options.evaluateOnly || options.steps == 0)
@@ -110,7 +152,8 @@ private:
     if (batches < 1)
       throw Error(ExitCode::Data,
                   "the data has " + std::to_string(data->samples()) +
-                      " samples, one batch needs " + std::to_string(batch));
+                      " samples, one batch needs " + std::to_string(batch) +
+                      ": give more, or compile with a smaller --batch");
     totalSteps = options.steps;
     if (options.steps < 0 &&
         __builtin_mul_overflow(options.epochs, batches, &totalSteps))
@@ -168,6 +211,12 @@ private:
       log->note(std::to_string(rest) + " of " +
                 std::to_string(data->samples()) +
                 " samples do not fill a batch and are left out of each epoch");
+    if (!data->conversions().empty()) {
+      std::string text;
+      for (const std::string &conversion : data->conversions())
+        text += (text.empty() ? "" : ", ") + conversion;
+      log->note("converted, without scaling: " + text);
+    }
     if (!data->ignored().empty()) {
       std::string names;
       for (const std::string &name : data->ignored())
@@ -216,17 +265,22 @@ private:
         session.scalars()[scalar.index] = static_cast<float>(
             scalarValue(static_cast<HmScalarKind>(scalar.kind),
                         options.hyperparameters, rate, t));
-      session.setBatch(loader.acquire());
+      char *batchSpace = loader.acquire();
+      session.setBatch(batchSpace);
       bool dump = t == 1 && !options.dumpGradients.empty();
       session.run(HM_PROGRAM_STEP, dump);
-      loader.release();
       done = t;
+      const double value = loss();
+      std::string cause;
+      if (!std::isfinite(value))
+        cause = explainLoss(filler.findNonFinite(batchSpace, loader.samples()));
+      loader.release();
 
       const Session::Totals &totals = session.totals(HM_PROGRAM_STEP);
       auto now = std::chrono::steady_clock::now();
       StepRecord record;
       record.step = t;
-      record.loss = loss();
+      record.loss = value;
       record.rate = rate;
       for (const HmScalar &scalar : blob.scalars())
         if (scalar.kind == HM_SCALAR_GRAD_NORM)
@@ -246,8 +300,8 @@ private:
       log->step(record);
       if (dump)
         checkGradients();
-      if (!std::isfinite(record.loss))
-        stopNotFinite(record.loss);
+      if (!std::isfinite(value))
+        stopNotFinite(value, cause);
       if (options.evaluateEvery && t % options.evaluateEvery == 0) {
         setAllocationCounting(false);
         session.ensureStored();
@@ -279,16 +333,30 @@ private:
                       options.dumpGradients + " holds the gradients");
   }
 
-  [[noreturn]] void stopNotFinite(double loss) {
+  /// Why the loss of the last step is not finite, where the batch is the
+  /// reason; else empty. `input`: its first number that is not finite.
+  std::string explainLoss(const std::string &input) const {
+    if (!input.empty())
+      return input;
+    for (const HmLossTerm &term : blob.lossTerms())
+      if (term.program == HM_PROGRAM_STEP &&
+          session.hostFloat(term.denominator) == 0)
+        return "it is divided by 0: all labels of the batch are ignored, or "
+               "all weights are 0";
+    return "";
+  }
+
+  [[noreturn]] void stopNotFinite(double loss, std::string cause) {
     session.ensureStored();
     std::string name = session.findNonFinite();
-    throw Error(
-        ExitCode::NotFinite,
-        "the loss of step " + std::to_string(done) + " is " + number(loss) +
-            (name.empty() ? std::string("; all parameters are finite")
-                          : "; the first parameter that is not finite is '" +
-                                name + "'") +
-            "; nothing was saved");
+    if (cause.empty())
+      cause = (name.empty() ? std::string("all parameters are finite")
+                            : "the first parameter that is not finite is '" +
+                                  name + "'") +
+              "; a smaller --lr may help";
+    throw Error(ExitCode::NotFinite,
+                "the loss of step " + std::to_string(done) + " is " +
+                    number(loss) + ": " + cause + "; nothing was saved");
   }
 
   void evaluate() {
@@ -357,6 +425,7 @@ private:
   /// Enough that steps do not find their batch in the cache of the one before.
   static constexpr int64_t syntheticBatches = 4;
 
+  const Payload &payload;
   const Blob &blob;
   const Options &options;
   Session session;
