@@ -12,6 +12,10 @@ if(HARMONY_SANITIZE)
   target_link_options(harmony_flags INTERFACE -fsanitize=${HARMONY_SANITIZE})
 endif()
 
+if(HARMONY_FUZZ)
+  target_compile_options(harmony_flags INTERFACE -fsanitize=fuzzer-no-link -fno-sanitize-recover=all)
+endif()
+
 # Code on MLIR: the flags of the distribution's libraries (no exceptions, RTTI on),
 # and only the two shared libraries, never the static components beside them.
 add_library(harmony_mlir INTERFACE)

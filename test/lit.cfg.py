@@ -7,7 +7,7 @@ import lit.formats
 config.name = "harmonyc"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".onnxtext", ".test"]
-config.excludes = ["models", "unit", "Inputs"]
+config.excludes = ["models", "unit", "Inputs", "corpus"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.build_dir, "test")
 
