@@ -7,6 +7,8 @@
 
 #include "dialects/NN/Decompose.h"
 
+#include "dialects/NN/Window.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -110,6 +112,19 @@ static Results decomposeBatchNorm(BatchNormOp op, Algebra &algebra) {
   return {applyBatchNorm(algebra, operand, op.getScale(), op.getShift(), mean,
                          inverse),
           mean, variance, inverse};
+}
+
+static Results decomposeDepthwise(DepthwiseOp op, Algebra &algebra) {
+  RankedTensorType type = Algebra::typeOf(op.getResult());
+  Value sum;
+  for (ArrayRef<int64_t> offset : getOffsets(op)) {
+    Value weights =
+        algebra.broadcastTrailing(weightsAt(algebra, op, offset), type);
+    Value product =
+        algebra.mul(sliceAt(algebra, op, op.getOperand(), offset), weights);
+    sum = sum ? algebra.add(sum, product) : product;
+  }
+  return {sum};
 }
 
 /// 0.5 * x * (1 + f(x)), f being erf(x / sqrt 2) or its tanh approximation.
@@ -238,7 +253,7 @@ static Results decomposeRandom(RandomOp op, Algebra &algebra) {
 
 bool harmony::nn::isComposite(Operation *op) {
   return isa<SoftmaxOp, LogSoftmaxOp, LayerNormOp, BatchNormOp, GeluOp,
-             SigmoidOp, CrossEntropyOp, RandomOp>(op);
+             SigmoidOp, CrossEntropyOp, RandomOp, DepthwiseOp>(op);
 }
 
 FailureOr<SmallVector<Value>> harmony::nn::decompose(Operation *op,
@@ -252,6 +267,9 @@ FailureOr<SmallVector<Value>> harmony::nn::decompose(Operation *op,
       })
       .Case([&](LayerNormOp norm) { return decomposeLayerNorm(norm, algebra); })
       .Case([&](BatchNormOp norm) { return decomposeBatchNorm(norm, algebra); })
+      .Case([&](DepthwiseOp convolution) {
+        return decomposeDepthwise(convolution, algebra);
+      })
       .Case([&](GeluOp gelu) { return decomposeGelu(gelu, algebra); })
       .Case(
           [&](SigmoidOp sigmoid) { return decomposeSigmoid(sigmoid, algebra); })

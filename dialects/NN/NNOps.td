@@ -380,6 +380,22 @@ def NN_ByModeOp : NN_PureOp<"by_mode", [AllTypesMatch<["training", "evaluation",
 // `decompose` (Decompose.h) says in the ops above; they stay whole until code
 // generation.
 
+def NN_DepthwiseOp : NN_PureOp<"depthwise"> {
+  let summary = "windows of each channel times its weights: a convolution whose groups are the channels";
+  let description = [{
+    operand [A.., n.., C] and weights [k.., C] become [A.., out.., C]: at each position the sum over the offsets, in
+    row-major order, of the element o * strides + k * dilations times the weight. Windows lie within the image.
+    Formed by form-groups as pointwise work on slices of the operand: no window is made.
+  }];
+  let arguments = (ins AnyRankedTensor:$operand, AnyRankedTensor:$weights, I64Attr:$axis, DenseI64ArrayAttr:$strides,
+                       DenseI64ArrayAttr:$dilations);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $operand `,` $weights `axis` $axis `strides` $strides `dilations` $dilations attr-dict
+    `:` type($operand) `,` type($weights) `->` type($result)
+  }];
+}
+
 def NN_SoftmaxOp : NN_PureOp<"softmax", [AllTypesMatch<["operand", "result"]>]> {
   let summary = "exp(x - max x) / sum exp(x - max x) along the last axis";
   let arguments = (ins AnyRankedTensor:$operand);

@@ -154,7 +154,9 @@ LogicalResult ConvolutionOp::verify() {
   ConvolutionDirection direction = getDirection();
   bool isForward = direction == ConvolutionDirection::forward,
        isImage = direction == ConvolutionDirection::image;
-  RankedTensorType image = isForward ? lhs : isImage ? result : rhs,
+  RankedTensorType image = isForward ? lhs
+                           : isImage ? result
+                                     : rhs,
                    out = isForward ? result : lhs,
                    weights = isForward || isImage ? rhs : result;
   if (image.getRank() != 4 || out.getRank() != 4 ||
@@ -189,6 +191,83 @@ LogicalResult ConvolutionOp::verify() {
     return emitOpError("has weights of type ")
            << weights << ", expected [" << expected << "]";
   return success();
+}
+
+std::optional<RankedTensorType>
+harmony::nn::inferDepthwise(RankedTensorType operand, RankedTensorType weights,
+                            int64_t axis, ArrayRef<int64_t> strides,
+                            ArrayRef<int64_t> dilations) {
+  auto rank = static_cast<int64_t>(strides.size());
+  if (axis < 0 || rank < 1 || operand.getRank() != axis + rank + 1 ||
+      weights.getRank() != rank + 1 ||
+      dilations.size() != static_cast<size_t>(rank) ||
+      weights.getElementType() != operand.getElementType() ||
+      weights.getShape().back() != operand.getShape().back() ||
+      weights.getEncoding())
+    return std::nullopt;
+  SmallVector<int64_t> shape(operand.getShape());
+  for (int64_t i = 0; i < rank; ++i) {
+    int64_t free =
+        shape[axis + i] - (weights.getDimSize(i) - 1) * dilations[i] - 1;
+    if (operand.isDynamicDim(axis + i) || strides[i] < 1 || dilations[i] < 1 ||
+        weights.getDimSize(i) < 1 || free < 0)
+      return std::nullopt;
+    shape[axis + i] = free / strides[i] + 1;
+  }
+  return RankedTensorType::get(shape, operand.getElementType(),
+                               operand.getEncoding());
+}
+
+LogicalResult DepthwiseOp::verify() {
+  auto type = inferDepthwise(cast<RankedTensorType>(getOperand().getType()),
+                             cast<RankedTensorType>(getWeights().getType()),
+                             getAxis(), getStrides(), getDilations());
+  if (!type)
+    return emitOpError("operand, weights and windows do not fit: expected "
+                       "[A.., n.., C] and [k.., C], the window within n");
+  if (getResult().getType() != *type)
+    return emitOpError("result must have type ") << *type;
+  return success();
+}
+
+SmallVector<SmallVector<int64_t>> harmony::nn::getOffsets(DepthwiseOp op) {
+  SmallVector<SmallVector<int64_t>> offsets{{}};
+  auto weights = cast<RankedTensorType>(op.getWeights().getType());
+  for (int64_t extent : weights.getShape().drop_back()) {
+    SmallVector<SmallVector<int64_t>> longer;
+    for (ArrayRef<int64_t> offset : offsets)
+      for (int64_t i = 0; i < extent; ++i) {
+        longer.emplace_back(offset);
+        longer.back().push_back(i);
+      }
+    offsets = std::move(longer);
+  }
+  return offsets;
+}
+
+Value harmony::nn::sliceAt(Algebra &algebra, DepthwiseOp op, Value operand,
+                           ArrayRef<int64_t> offset) {
+  RankedTensorType type = Algebra::typeOf(op.getResult());
+  SmallVector<int64_t> starts(type.getRank(), 0), strides(type.getRank(), 1);
+  for (auto [i, position] : llvm::enumerate(offset)) {
+    starts[op.getAxis() + i] = position * op.getDilations()[i];
+    strides[op.getAxis() + i] = op.getStrides()[i];
+  }
+  return algebra.slice(operand, starts, strides, type);
+}
+
+Value harmony::nn::weightsAt(Algebra &algebra, DepthwiseOp op,
+                             ArrayRef<int64_t> offset) {
+  RankedTensorType type = Algebra::typeOf(op.getWeights());
+  SmallVector<int64_t> starts(offset), strides(type.getRank(), 1),
+      extents(type.getRank(), 1);
+  starts.push_back(0);
+  extents.back() = type.getShape().back();
+  Value slice =
+      algebra.slice(op.getWeights(), starts, strides,
+                    RankedTensorType::get(extents, type.getElementType()));
+  return algebra.reshape(
+      slice, RankedTensorType::get(extents.back(), type.getElementType()));
 }
 
 static LogicalResult verifyPosition(Operation *op, Value position) {

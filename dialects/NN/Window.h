@@ -13,6 +13,7 @@
 #ifndef DIALECTS_NN_WINDOW_H
 #define DIALECTS_NN_WINDOW_H
 
+#include "dialects/NN/Algebra.h"
 #include "dialects/NN/Evaluate.h"
 
 namespace harmony::nn {
@@ -53,6 +54,23 @@ mlir::RankedTensorType inferPool(mlir::RankedTensorType image,
                                  llvm::ArrayRef<int64_t> out);
 /// The type of positions in a window: the smallest integers that hold them.
 mlir::Type getPositionType(mlir::MLIRContext *context, const Window &window);
+
+/// The type of the result of an nn.depthwise; nothing where the extents do not
+/// fit.
+std::optional<mlir::RankedTensorType>
+inferDepthwise(mlir::RankedTensorType operand, mlir::RankedTensorType weights,
+               int64_t axis, llvm::ArrayRef<int64_t> strides,
+               llvm::ArrayRef<int64_t> dilations);
+
+/// The offsets of the windows of an nn.depthwise, in row-major order.
+llvm::SmallVector<llvm::SmallVector<int64_t>> getOffsets(DepthwiseOp op);
+
+/// The elements of `operand`, which is or stands for that of `op`, that the
+/// windows have at `offset`, and the weights [C] of that offset.
+mlir::Value sliceAt(Algebra &algebra, DepthwiseOp op, mlir::Value operand,
+                    llvm::ArrayRef<int64_t> offset);
+mlir::Value weightsAt(Algebra &algebra, DepthwiseOp op,
+                      llvm::ArrayRef<int64_t> offset);
 
 /// Fills `results`, zeros of static types, with what such an op computes of
 /// `operands`.

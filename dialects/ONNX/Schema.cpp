@@ -209,9 +209,28 @@ int64_t getSinceVersion(const std::string &opType, const std::string &domain,
       return 0;
     const OpSchema *schema =
         OpSchemaRegistry::Schema(opType, static_cast<int>(opset), domain);
-    return schema && !schema->Deprecated() ? schema->since_version() : 0;
+    if (!schema)
+      return 0;
+    const OpSchema *newest = OpSchemaRegistry::Schema(opType, domain);
+    bool isWithdrawn =
+        schema->Deprecated() && (!newest || newest->Deprecated());
+    return isWithdrawn ? 0 : schema->since_version();
   } catch (const std::exception &) {
     return 0;
+  }
+}
+
+bool isReplaced(const std::string &opType, const std::string &domain,
+                int64_t opset) {
+  try {
+    if (opset < 1 || opset > std::numeric_limits<int>::max())
+      return false;
+    const OpSchema *schema =
+        OpSchemaRegistry::Schema(opType, static_cast<int>(opset), domain);
+    return schema && schema->Deprecated() &&
+           getSinceVersion(opType, domain, opset) != 0;
+  } catch (const std::exception &) {
+    return false;
   }
 }
 

@@ -64,9 +64,16 @@ std::string checkNode(const NodeDescription &node);
 int64_t getNewestOpset(const std::string &domain);
 
 /// The since-version of `opType` in operator set `opset` of `domain`; 0 if
-/// there is no such operator in it.
+/// there is no such operator in it, or if it is withdrawn: its newest version
+/// is deprecated (Scatter).
 int64_t getSinceVersion(const std::string &opType, const std::string &domain,
                         int64_t opset);
+
+/// Whether the version in force is deprecated, but a later one of the operator
+/// is not (GroupNormalization 18): in use, though the library's checker refuses
+/// it.
+bool isReplaced(const std::string &opType, const std::string &domain,
+                int64_t opset);
 
 /// The kind that the schema gives attribute `name`; Unknown if it has none.
 AttributeKind getAttributeKind(const std::string &opType,

@@ -216,11 +216,15 @@ private:
   }
 
   bool canJoin(Group &group, Operation *op) const {
-    // A launch has a limited number of operands (runtime/engine/Blob.cpp).
-    constexpr size_t kReads = 40;
+    // A launch has a limited number of operands (runtime/engine/Blob.cpp), some
+    // of which are temporaries.
+    constexpr size_t kReads = 40, kOperands = 56;
     llvm::SetVector<Value> reads(group.reads);
     collectReads(group, op, reads);
     if (reads.size() > kReads && reads.size() > group.reads.size())
+      return false;
+    if (reads.size() + group.ops.size() >= kOperands &&
+        reads.size() + countResults(group, op) > kOperands)
       return false;
     for (Value operand : op->getOperands())
       if (readsComplete(group, operand))
@@ -238,6 +242,16 @@ private:
     // Work on the results of row reductions.
     return group.row != 0 && domain == group.domain.drop(group.row) &&
            (isPointwise(op) || isColumnReduction(op));
+  }
+
+  /// How many members of the group, `op` being one, are read outside of it.
+  size_t countResults(const Group &group, Operation *op) const {
+    auto isResult = [&](Operation *member) {
+      return llvm::any_of(member->getUsers(), [&](Operation *user) {
+        return user != op && isOutside(user, group);
+      });
+    };
+    return isResult(op) + llvm::count_if(group.ops, isResult);
   }
 
   /// Whether `value` is, or is made by leaves from, a finished column reduction
@@ -414,19 +428,21 @@ private:
 
 } // namespace
 
-/// A sum over the microbatch ends a group; a batch normalisation has two.
-static void expandBatchNorms(func::FuncOp function) {
+/// A sum over the microbatch ends a group, and a batch normalisation has two; a
+/// depthwise convolution reads slices, which are views outside of groups.
+static void expandComposites(func::FuncOp function) {
   OpBuilder builder(function.getContext());
-  for (auto op :
-       llvm::make_early_inc_range(function.getOps<nn::BatchNormOp>())) {
-    builder.setInsertionPoint(op);
-    op->replaceAllUsesWith(*nn::decompose(op, builder));
+  for (Operation &op : llvm::make_early_inc_range(function.front())) {
+    if (!isa<nn::BatchNormOp, nn::DepthwiseOp>(op))
+      continue;
+    builder.setInsertionPoint(&op);
+    op.replaceAllUsesWith(*nn::decompose(&op, builder));
     op.erase();
   }
 }
 
 size_t harmony::formGroups(func::FuncOp function) {
-  expandBatchNorms(function);
+  expandComposites(function);
   return GroupFormer(function).run();
 }
 

@@ -177,6 +177,7 @@ ConverterTable::ConverterTable() {
   addProductConverters(*this);
   addConvolutionConverters(*this);
   addNormalizationConverters(*this);
+  addPadConverters(*this);
   addResizeConverters(*this);
   addLossConverters(*this);
   addRecurrentConverters(*this);

@@ -119,6 +119,7 @@ void addReductionConverters(ConverterTable &table);
 void addProductConverters(ConverterTable &table);
 void addConvolutionConverters(ConverterTable &table);
 void addNormalizationConverters(ConverterTable &table);
+void addPadConverters(ConverterTable &table);
 void addResizeConverters(ConverterTable &table);
 void addLossConverters(ConverterTable &table);
 void addRecurrentConverters(ConverterTable &table);

@@ -75,6 +75,42 @@ void writeImage(Binder &b, Tensor result, const Tensor &bias) {
   b.output(0, b.build().fromChannelsLast(result));
 }
 
+/// A convolution whose groups are the channels of `x`; weights [M * C, 1, k..].
+Tensor convolveChannels(TensorBuilder &t, const Tensor &x,
+                        const Tensor &weights, const Geometry &g) {
+  int64_t rank = g.window.rank(), channels = x.shape()[1].size,
+          times = weights.shape()[0].size / channels;
+  Tensor image = t.toChannelsLast(x);
+  if (!image)
+    return image;
+  SmallVector<int64_t> low(x.rank(), 0), high(x.rank(), 0);
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    low[axis + 1] = g.window.low[axis];
+    // Exactly as far as the last window reaches.
+    high[axis + 1] = (g.out[axis] - 1) * g.window.strides[axis] +
+                     g.getSpan(axis) - low[axis + 1] - g.image[axis];
+  }
+  image = t.pad(image, t.scalarLike(x, 0), low, high);
+  if (times > 1 && image) {
+    // Each channel as often as it has outputs.
+    Shape apart(image.shape()), joined(image.shape());
+    apart.push_back(Extent{1, 0});
+    Tensor column = t.reshape(image, apart);
+    apart.back().size = times;
+    joined.back().size *= times;
+    image = t.reshape(t.expand(column, apart), joined);
+  }
+  // [C, 1, k..] -> [k.., C]
+  SmallVector<int64_t> order;
+  for (int64_t axis = 1; axis <= rank; ++axis)
+    order.push_back(axis);
+  order.push_back(0);
+  Shape squeezed(weights.shape());
+  squeezed.erase(squeezed.begin() + 1);
+  return t.depthwise(image, t.transpose(t.reshape(weights, squeezed), order),
+                     g.window.strides, g.window.dilations);
+}
+
 void convertConv(Binder &b) {
   TensorBuilder &t = b.build();
   Tensor x = b.input(0), weights = b.input(1), bias = b.optionalInput(2);
@@ -95,6 +131,10 @@ void convertConv(Binder &b) {
   if (groups < 1 || channels != groups * perGroup || outputs % groups != 0) {
     b.refuse("group is " + Twine(groups) + ", which does not divide input " +
              toString(x.shape()) + " and weights " + toString(weights.shape()));
+    return;
+  }
+  if (perGroup == 1 && groups > 1) {
+    writeImage(b, convolveChannels(t, x, weights, *g), bias);
     return;
   }
 
@@ -251,25 +291,84 @@ void convertConvTranspose(Binder &b) {
   writeImage(b, outer ? joinGroups(t, result) : result, bias);
 }
 
+/// Columns [N, C * k.., L] of windows, added up to an image.
+void convertCol2Im(Binder &b) {
+  TensorBuilder &t = b.build();
+  Tensor x = b.input(0);
+  std::optional<SmallVector<int64_t>> image = b.integers(1),
+                                      kernel = b.integers(2);
+  if (!x || !image || !kernel)
+    return;
+  auto rank = static_cast<int64_t>(kernel->size());
+  auto strides = readList(b, "strides", rank, 1, 1);
+  auto dilations = readList(b, "dilations", rank, 1, 1);
+  auto pads = readList(b, "pads", 2 * rank, 0, 0);
+  if (!strides || !dilations || !pads)
+    return;
+  nn::Window window;
+  window.axis = 1;
+  Shape split{x.rank() == 3 ? x.shape()[0] : Extent{1, 0}, Extent{1, 0}};
+  SmallVector<int64_t> out;
+  int64_t positions = 1, offsets = 1;
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    int64_t extent = static_cast<int64_t>(image->size()) == rank
+                         ? (*image)[axis]
+                         : 0,
+            k = (*kernel)[axis],
+            free = extent + (*pads)[axis] + (*pads)[rank + axis] -
+                   (k - 1) * (*dilations)[axis] - 1;
+    if (k < 1 || k > kMost || extent < 1 || extent > kMost || free < 0) {
+      b.refuse("image_shape, block_shape and pads do not fit each other");
+      return;
+    }
+    window.kernel.push_back(k);
+    window.strides.push_back((*strides)[axis]);
+    window.dilations.push_back((*dilations)[axis]);
+    window.low.push_back((*pads)[axis]);
+    out.push_back(free / (*strides)[axis] + 1);
+    positions *= out.back();
+    offsets *= k;
+    split.push_back(Extent{k, 0});
+  }
+  if (x.rank() != 3 || x.batchAxis() > 0 || x.shape()[1].size % offsets != 0 ||
+      x.shape()[2] != Extent{positions, 0}) {
+    b.refuse("input must have the shape [N, C * " + Twine(offsets) + ", " +
+             Twine(positions) + "], not " + toString(x.shape()));
+    return;
+  }
+  split[1] = Extent{x.shape()[1].size / offsets, 0};
+  for (int64_t extent : out)
+    split.push_back(Extent{extent, 0});
+  // [N, C, k.., out..] -> [N, out.., k.., C]
+  SmallVector<int64_t> order{0};
+  for (int64_t axis = 0; axis < rank; ++axis)
+    order.push_back(2 + rank + axis);
+  for (int64_t axis = 0; axis < rank; ++axis)
+    order.push_back(2 + axis);
+  order.push_back(1);
+  Tensor windows = t.transpose(t.reshape(x, split), order);
+  b.output(0, t.fromChannelsLast(t.fold(windows, window, *image)));
+}
+
 void convertMaxPool(Binder &b) {
   TensorBuilder &t = b.build();
   Tensor x = b.input(0);
   b.ignore("storage_order"); // of the indices
   if (!x)
     return;
-  if (!x.isFloat()) {
-    b.refuse("is supported for floating elements");
-    return;
-  }
   std::optional<Geometry> g = readGeometry(b, x.shape(), {});
   if (!g)
     return;
   if (b.isOutputUsed(1)) {
-    b.refuse("output 1 (indices) is not supported");
+    b.refuse("output 1 (indices) numbers the elements of all samples, which "
+             "depends on the batch: it is not supported");
     return;
   }
-  b.output(
-      0, t.fromChannelsLast(t.maxPool(t.toChannelsLast(x), g->window, g->out)));
+  // Bytes are pooled as floats, which hold them exactly.
+  Tensor image = t.toChannelsLast(
+      x.isFloat() ? x : t.cast(x, t.getBuilder().getF32Type()));
+  Tensor maxima = t.fromChannelsLast(t.maxPool(image, g->window, g->out));
+  b.output(0, t.cast(maxima, x.type()));
 }
 
 void convertAveragePool(Binder &b) {
@@ -344,6 +443,7 @@ void convertGlobalMaxPool(Binder &b) {
 void harmony::normalize::addConvolutionConverters(ConverterTable &table) {
   table.onOp("Conv", {1, 11, 22}, convertConv);
   table.onOp("ConvTranspose", {1, 11, 22}, convertConvTranspose);
+  table.onOp("Col2Im", {18}, convertCol2Im);
   table.onOp("MaxPool", {1, 8, 10, 11, 12, 22}, convertMaxPool);
   table.onOp("AveragePool", {1, 7, 10, 11, 19, 22}, convertAveragePool);
   table.onOp("GlobalAveragePool", {1, 22}, convertGlobalAveragePool);

@@ -154,6 +154,9 @@ void harmony::normalize::addReductionConverters(ConverterTable &table) {
         return t.unary(Unary::SquareRoot,
                        t.reduce(Reduction::Sum, t.multiply(x, x), axes, keep));
       });
+      table, "ReduceLogSum", {1, 11, 13, 18, 28}, 18,
+        return t.unary(Unary::Logarithm,
+  addReduction(table, "ReduceProd", {1, 11, 13, 18, 28}, 18, multiplyAxes);
   addReduction(
       table, "ReduceLogSumExp", {1, 11, 13, 18}, 18,
       [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {

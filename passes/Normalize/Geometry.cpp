@@ -7,6 +7,8 @@
 
 #include "passes/Normalize/Geometry.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 using namespace harmony;
 using namespace harmony::normalize;
@@ -137,4 +139,45 @@ std::optional<nn::Window> harmony::normalize::getWholeImage(Binder &b,
     window.low.push_back(0);
   }
   return window;
+}
+
+int64_t harmony::normalize::behindChannels(int64_t axis, int64_t rank) {
+  return axis == 0 ? 0 : axis == 1 ? rank - 1 : axis - 1;
+}
+
+Tensor harmony::normalize::takeAlong(TensorBuilder &t, const Tensor &x,
+                                     int64_t axis,
+                                     ArrayRef<int64_t> positions) {
+  if (!x)
+    return x;
+  if (x->channelsLast)
+    return t.fromChannelsLast(takeAlong(
+        t, x->channelsLast, behindChannels(axis, x.rank()), positions));
+  int64_t extent = x.shape()[axis].size, count = positions.size();
+  // Each element as often as the others: the adjoint is a sum.
+  int64_t times = extent ? count / extent : 0;
+  bool repeats = times > 1 && count == times * extent;
+  for (int64_t i = 0; i < count && repeats; ++i)
+    repeats = positions[i] == i / times;
+  if (repeats) {
+    Shape apart(x.shape()), result(x.shape());
+    apart.insert(apart.begin() + axis + 1, Extent{1, 0});
+    Tensor column = t.reshape(x, apart);
+    apart[axis + 1] = Extent{times, 0};
+    result[axis] = Extent{count, 0};
+    return t.reshape(t.expand(column, apart), result);
+  }
+  SmallVector<Element> indices;
+  for (int64_t position : positions)
+    indices.push_back(Element{position});
+  return t.gather(x, t.vectorOf(indices), axis);
+}
+
+bool harmony::normalize::isOneOf(Binder &b, StringRef name, StringRef value,
+                                 ArrayRef<StringRef> accepted) {
+  if (llvm::is_contained(accepted, value))
+    return true;
+  b.refuse(name + " is '" + value + "', accepted are " +
+           llvm::join(accepted, ", "));
+  return false;
 }

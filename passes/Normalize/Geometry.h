@@ -47,6 +47,18 @@ std::optional<Geometry> readGeometry(Binder &b, llvm::ArrayRef<Extent> shape,
 /// The window that is the whole image.
 std::optional<nn::Window> getWholeImage(Binder &b, const Tensor &x);
 
+/// Where axis `axis` of [N, C, n..] is with the channels last.
+int64_t behindChannels(int64_t axis, int64_t rank);
+
+/// The elements at `positions` along one axis, with the channels where they
+/// are.
+Tensor takeAlong(TensorBuilder &t, const Tensor &x, int64_t axis,
+                 llvm::ArrayRef<int64_t> positions);
+
+/// Refuses a value of the attribute `name` that is not among `accepted`.
+bool isOneOf(Binder &b, llvm::StringRef name, llvm::StringRef value,
+             llvm::ArrayRef<llvm::StringRef> accepted);
+
 } // namespace harmony::normalize
 
 #endif // PASSES_NORMALIZE_GEOMETRY_H

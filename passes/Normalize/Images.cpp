@@ -126,6 +126,24 @@ Tensor TensorBuilder::fold(const Tensor &windows, const nn::Window &window,
                                     window.dilations, window.low));
 }
 
+Tensor TensorBuilder::depthwise(const Tensor &image, const Tensor &weights,
+                                ArrayRef<int64_t> strides,
+                                ArrayRef<int64_t> dilations) {
+  Value value = materialize(image), weightsValue = materialize(weights);
+  if (!value || !weightsValue)
+    return Tensor();
+  auto type =
+      nn::inferDepthwise(mlir::cast<RankedTensorType>(value.getType()),
+                         mlir::cast<RankedTensorType>(weightsValue.getType()),
+                         1, strides, dilations);
+  if (!type)
+    return fail("windows of " + toString(weights.shape()) + " do not fit " +
+                toString(image.shape()));
+  return fromValue(
+      emit<nn::DepthwiseOp>(*type, value, weightsValue, 1, strides, dilations),
+      image.type());
+}
+
 Tensor TensorBuilder::maxPool(const Tensor &image, const nn::Window &window,
                               ArrayRef<int64_t> out) {
   Value value = materialize(image);

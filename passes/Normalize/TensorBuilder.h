@@ -204,6 +204,11 @@ public:
   /// The adjoint of `window`: adds windows up to an image of extents `image`.
   Tensor fold(const Tensor &windows, const nn::Window &window,
               llvm::ArrayRef<int64_t> image);
+  /// The sum of each window of each channel times the weights [k.., C]; windows
+  /// of an image [N, n.., C] without padding.
+  Tensor depthwise(const Tensor &image, const Tensor &weights,
+                   llvm::ArrayRef<int64_t> strides,
+                   llvm::ArrayRef<int64_t> dilations);
   Tensor maxPool(const Tensor &image, const nn::Window &window,
                  llvm::ArrayRef<int64_t> out);
   Tensor sumPool(const Tensor &image, const nn::Window &window,

@@ -90,6 +90,22 @@ MODELS = {
         (5, 5, 4), {"w": (5, 1, 3, 3), "p": (3, 5, 1, 1)},
         "d = Conv <group = 5, pads = [1, 1, 1, 1]> (a, w)  y = Conv(d, p)",
         lambda a, w: conv(conv(a, w["w"], group=5, pads=[1, 1, 1, 1]), w["p"])),
+    "each channel by itself, with strides, dilations and uneven padding": (
+        (3, 8, 9), {"w": (3, 1, 3, 2), "b": (3,)},
+        "y = Conv <group = 3, strides = [2, 3], dilations = [2, 1], pads = [1, 0, 2, 1]> (a, w, b)",
+        lambda a, w: conv(a, w["w"], w["b"], group=3, strides=[2, 3], dilations=[2, 1], pads=[1, 0, 2, 1])),
+    "two outputs of each channel": (
+        (3, 5, 4), {"w": (6, 1, 2, 2)},
+        "y = Conv <group = 3, strides = [2, 1]> (a, w)",
+        lambda a, w: conv(a, w["w"], group=3, strides=[2, 1])),
+    "points of each channel": (
+        (3, 4, 4), {"w": (3, 1, 1, 1)},
+        "y = Conv <group = 3> (a, w)",
+        lambda a, w: conv(a, w["w"], group=3)),
+    "each channel by itself, one axis": (
+        (4, 9), {"w": (4, 1, 5)},
+        "y = Conv <group = 4, pads = [4, 0]> (a, w)",
+        lambda a, w: conv(a, w["w"], group=4, pads=[4, 0])),
     "points with a stride": (
         (3, 5, 6), {"w": (4, 3, 1, 1)},
         "y = Conv <strides = [2, 2]> (a, w)",

@@ -78,3 +78,27 @@ func.func @f(%x: tensor<2xf32>, %p: tensor<3xi8>) {
   %0 = nn.unpool %x at %p axis 0 kernel [2] strides [2] dilations [1] low [0] : tensor<2xf32>, tensor<3xi8> -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x4x3xf32, #nn.batch<0, 1>>, %w: tensor<3x3xf32>) {
+  // expected-error@+1 {{operand, weights and windows do not fit}}
+  %0 = nn.depthwise %x, %w axis 1 strides [1] dilations [2] : tensor<?x4x3xf32, #nn.batch<0, 1>>, tensor<3x3xf32> -> tensor<?x1x3xf32, #nn.batch<0, 1>>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x3xf32, #nn.batch<0, 1>>, %w: tensor<3x2xf32>) {
+  // expected-error@+1 {{operand, weights and windows do not fit}}
+  %0 = nn.depthwise %x, %w axis 1 strides [1] dilations [1] : tensor<?x4x3xf32, #nn.batch<0, 1>>, tensor<3x2xf32> -> tensor<?x2x3xf32, #nn.batch<0, 1>>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x3xf32, #nn.batch<0, 1>>, %w: tensor<3x3xf32>) {
+  // expected-error@+1 {{result must have type 'tensor<?x2x3xf32, #nn.batch<0, 1>>'}}
+  %0 = nn.depthwise %x, %w axis 1 strides [1] dilations [1] : tensor<?x4x3xf32, #nn.batch<0, 1>>, tensor<3x3xf32> -> tensor<?x4x3xf32, #nn.batch<0, 1>>
+  return
+}

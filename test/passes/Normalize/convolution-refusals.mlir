@@ -34,7 +34,7 @@ onnx.graph @main(%x: tensor<?x4x8xf32> {onnx.name = "x", onnx.dims = ["batch", 4
 // -----
 
 onnx.graph @main(%x: tensor<?x4x8xf32> {onnx.name = "x", onnx.dims = ["batch", 4, 8]}) -> (tensor<?x4x6xf32> {onnx.name = "y"}, tensor<?x4x6xi64> {onnx.name = "i"}) {
-  // expected-error@+1 {{output 1 (indices) is not supported}}
+  // expected-error@+1 {{output 1 (indices) numbers the elements of all samples, which depends on the batch: it is not supported}}
   %y, %i = onnx.node "MaxPool"(%x) version 12 {kernel_shape = array<i64: 3>} names ["p", "i"] : (tensor<?x4x8xf32>) -> (tensor<?x4x6xf32>, tensor<?x4x6xi64>)
   onnx.return %y, %i : tensor<?x4x6xf32>, tensor<?x4x6xi64>
 }

@@ -88,3 +88,16 @@ onnx.graph @main(%x: tensor<?x2x4x4xf32> {onnx.name = "x", onnx.dims = ["batch",
   %y = onnx.node "Concat"(%a, %c) version 13 {axis = 1 : si64} : (tensor<?x2x4x4xf32>, tensor<?x2x4x4xf32>) -> tensor<?x4x4x4xf32>
   onnx.return %y : tensor<?x4x4x4xf32>
 }
+
+// -----
+
+// Channels by themselves: the image is padded as far as windows reach (rows: 2 * 2 + 3 - 1 - 6 = 0 behind), and the
+// weights are turned to [k.., C].
+// CHECK-LABEL: func.func @main
+// CHECK:      %[[P:.*]] = nn.pad %{{.*}} with %{{.*}} low [0, 1, 1, 0] interior [0, 0, 0, 0] : {{.*}} -> tensor<?x7x7x4xf32, #nn.batch<0, 1>>
+// CHECK:      %[[W:.*]] = nn.transpose %{{.*}} by [1, 2, 0] : tensor<4x3x3xf32> -> tensor<3x3x4xf32>
+// CHECK-NEXT: nn.depthwise %[[P]], %[[W]] axis 1 strides [2, 2] dilations [1, 1] : {{.*}} -> tensor<?x3x3x4xf32, #nn.batch<0, 1>>
+onnx.graph @main(%x: tensor<?x4x6x6xf32> {onnx.name = "x", onnx.dims = ["batch", 4, 6, 6]}, %w: tensor<4x1x3x3xf32> {onnx.name = "w", onnx.dims = [4, 1, 3, 3]}) -> (tensor<?x4x3x3xf32> {onnx.name = "y"}) {
+  %y = onnx.node "Conv"(%x, %w) version 11 {group = 4 : si64, pads = array<i64: 1, 1, 1, 1>, strides = array<i64: 2, 2>} : (tensor<?x4x6x6xf32>, tensor<4x1x3x3xf32>) -> tensor<?x4x3x3xf32>
+  onnx.return %y : tensor<?x4x3x3xf32>
+}

@@ -35,8 +35,8 @@ onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}
 // Several nodes of which each has a fault of its own; what depends on a refused node is not reported.
 onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<f32> {onnx.name = "loss"}) {
   %pads = onnx.node "Constant"() version 19 {value_ints = array<i64: 0, 1, 0, 1>} : () -> tensor<4xi64>
-  // expected-error@+1 {{node 'p' (Pad, opset version 19): mode is 'reflect', accepted is 'constant'}}
-  %0 = onnx.node "Pad"(%x, %pads) version 19 {mode = "reflect"} names ["p"] : (tensor<?x3xf32>, tensor<4xi64>) -> tensor<?x5xf32>
+  // expected-error@+1 {{node 'p' (Pad, opset version 19): mode is 'mirror', accepted are constant, reflect, edge, wrap}}
+  %0 = onnx.node "Pad"(%x, %pads) version 19 {mode = "mirror"} names ["p"] : (tensor<?x3xf32>, tensor<4xi64>) -> tensor<?x5xf32>
   // expected-error@+1 {{node 's' (Softmax, opset version 13): axis is 5, accepted is [-2, 1]}}
   %1 = onnx.node "Softmax"(%x) version 13 {axis = 5 : si64} names ["s"] : (tensor<?x3xf32>) -> tensor<?x3xf32>
   %2 = onnx.node "ReduceMean"(%0) version 18 {keepdims = 0 : si64} : (tensor<?x5xf32>) -> tensor<f32>

@@ -411,6 +411,31 @@ func.func @f(%x: !b4 d, %keys: !keys, %stream: tensor<i64>) -> (!b4 d) {
   })",
       {{1, {0, 4}}});
 
+  // Convolution of each channel by itself.
+  add("nn.depthwise", R"(
+  func.func @f(%x: tensor<?x5x4x3xf64, #nn.batch<0, 1>> d, %w: tensor<3x2x3xf64> d)
+      -> (tensor<?x3x3x3xf64, #nn.batch<0, 1>> d) {
+    %0 = nn.depthwise %x, %w axis 1 strides [1, 1] dilations [1, 1]
+        : tensor<?x5x4x3xf64, #nn.batch<0, 1>>, tensor<3x2x3xf64> -> tensor<?x3x3x3xf64, #nn.batch<0, 1>>
+    return %0 : tensor<?x3x3x3xf64, #nn.batch<0, 1>>
+  })",
+      {}, 2);
+  add("nn.depthwise with strides and dilations that leave a rest", R"(
+  func.func @f(%x: tensor<?x8x7x2xf64, #nn.batch<0, 1>> d, %w: tensor<2x3x2xf64> d)
+      -> (tensor<?x2x2x2xf64, #nn.batch<0, 1>> d) {
+    %0 = nn.depthwise %x, %w axis 1 strides [3, 2] dilations [3, 2]
+        : tensor<?x8x7x2xf64, #nn.batch<0, 1>>, tensor<2x3x2xf64> -> tensor<?x2x2x2xf64, #nn.batch<0, 1>>
+    %1 = arith.mulf %0, %0 : tensor<?x2x2x2xf64, #nn.batch<0, 1>>
+    return %1 : tensor<?x2x2x2xf64, #nn.batch<0, 1>>
+  })",
+      {}, 2);
+  add("nn.depthwise of one offset along one axis", R"(
+  func.func @f(%x: tensor<?x5x2xf64, #nn.batch<0, 1>> d, %w: tensor<1x2xf64> d) -> (tensor<?x3x2xf64, #nn.batch<0, 1>> d) {
+    %0 = nn.depthwise %x, %w axis 1 strides [2] dilations [1]
+        : tensor<?x5x2xf64, #nn.batch<0, 1>>, tensor<1x2xf64> -> tensor<?x3x2xf64, #nn.batch<0, 1>>
+    return %0 : tensor<?x3x2xf64, #nn.batch<0, 1>>
+  })");
+
   // Graphs.
   add("several uses, one of them the result",
       R"(func.func @f(%x: !b3 d) -> (!b3 d, !b3 d, !b3 d) {
