@@ -42,6 +42,33 @@ void addReduction(ConverterTable &table, StringRef name,
   });
 }
 
+/// Products of the elements along axes, half by half: no element is divided by,
+/// so that the gradient is right where one is 0.
+Tensor multiplyAxes(TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes,
+                    bool keepDims) {
+  for (int64_t axis : axes) {
+    if (!x)
+      return x;
+    if (x.shape()[axis].isBatch())
+      return t.fail("multiplies over the batch axis of " + toString(x.shape()) +
+                    ": this combines samples");
+    if (x.shape()[axis].size == 0) {
+      Shape shape(x.shape());
+      shape[axis] = Extent{1, 0};
+      x = t.expand(t.scalarLike(x, 1), shape);
+    }
+    for (int64_t size; x && (size = x.shape()[axis].size) > 1;) {
+      int64_t half = size / 2;
+      Tensor product = t.multiply(t.sliceAxis(x, axis, 0, half),
+                                  t.sliceAxis(x, axis, half, half));
+      x = size % 2
+              ? t.concat({product, t.sliceAxis(x, axis, size - 1, 1)}, axis)
+              : product;
+    }
+  }
+  return keepDims ? x : t.squeeze(x, axes);
+}
+
 /// An axis that older versions flatten at: from it on, everything is one row.
 bool isLastAxis(Binder &b, int64_t axis, int64_t rank) {
   if (axis == rank - 1)
@@ -154,8 +181,12 @@ void harmony::normalize::addReductionConverters(ConverterTable &table) {
         return t.unary(Unary::SquareRoot,
                        t.reduce(Reduction::Sum, t.multiply(x, x), axes, keep));
       });
+  addReduction(
       table, "ReduceLogSum", {1, 11, 13, 18, 28}, 18,
+      [](TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes, bool keep) {
         return t.unary(Unary::Logarithm,
+                       t.reduce(Reduction::Sum, x, axes, keep));
+      });
   addReduction(table, "ReduceProd", {1, 11, 13, 18, 28}, 18, multiplyAxes);
   addReduction(
       table, "ReduceLogSumExp", {1, 11, 13, 18}, 18,
