@@ -34,6 +34,7 @@ config.environment["PYTHON"] = config.python
 config.environment["HARMONY_MODELS"] = os.path.join(config.test_source_root, "models")
 config.substitutions.append(("%models", os.path.join(config.test_source_root, "models")))
 config.substitutions.append(("%root", config.source_dir))
+config.substitutions.append(("%build", config.build_dir))
 config.substitutions.append(("%python", config.python))
 config.substitutions.append(("%exit", f"{config.python} {config.test_source_root}/compiler/Driver/Inputs/expect_exit.py"))
 for script in ("check_golden", "check_capacity"):
