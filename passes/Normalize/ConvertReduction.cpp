@@ -69,14 +69,19 @@ Tensor multiplyAxes(TensorBuilder &t, Tensor x, ArrayRef<int64_t> axes,
   return keepDims ? x : t.squeeze(x, axes);
 }
 
-/// An axis that older versions flatten at: from it on, everything is one row.
-bool isLastAxis(Binder &b, int64_t axis, int64_t rank) {
-  if (axis == rank - 1)
-    return true;
-  b.refuse("axis is " + Twine(axis) + " of rank " + Twine(rank) +
-           ": before opset 13 that flattens the input, which is supported for "
-           "the last axis alone");
-  return false;
+/// `formula` over all axes from `axis` on, made one.
+template <typename Formula>
+Tensor applyFlattened(TensorBuilder &t, const Tensor &x, int64_t axis,
+                      Formula formula) {
+  Shape shape(x.shape());
+  if (axis == x.rank() - 1)
+    return formula(t, x, axis);
+  if (x.batchAxis() >= axis)
+    return t.fail("axis is " + Twine(axis) + " of " + toString(shape) +
+                  ": this combines samples");
+  Shape flat(x.shape().take_front(axis));
+  flat.push_back(Extent{getElementCount(x.shape().drop_front(axis)), 0});
+  return t.reshape(formula(t, t.reshape(x, flat), axis), shape);
 }
 
 void addSoftmax(ConverterTable &table) {
@@ -84,8 +89,9 @@ void addSoftmax(ConverterTable &table) {
     table.onOp(name, {1, 11}, [formula](Binder &b) {
       Tensor x = b.input(0);
       int64_t axis = b.integer("axis", 1);
-      if (x && isLastAxis(b, axis = b.axis(axis, x.rank()), x.rank()))
-        b.output(0, formula(b.build(), x, axis));
+      if (x) // before 13 everything from the axis on is one row
+        b.output(0,
+                 applyFlattened(b.build(), x, b.axis(axis, x.rank()), formula));
     });
     table.onOp(name, {13}, [formula](Binder &b) {
       Tensor x = b.input(0);
