@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 #define HM_PROGRAM_MAGIC 0x31474d50524148ULL /* "HARPMG1" */
-#define HM_PROGRAM_VERSION 2u
+#define HM_PROGRAM_VERSION 3u
 #define HM_NONE 0xffffffffu
 
 /* A kernel computes the indices [begin, end) of its outermost parallel
@@ -94,12 +94,17 @@ typedef struct HmRef {
 
 /* ---- kernels ------------------------------------------------------------ */
 
-enum HmKernelKind { HM_KERNEL_GENERATED, HM_KERNEL_GEMM };
+enum HmKernelKind {
+  HM_KERNEL_GENERATED,
+  HM_KERNEL_GEMM,
+  HM_KERNEL_CONVOLUTION
+};
 
 typedef struct HmKernel {
   HmString name;
   uint32_t kind;  /* HmKernelKind */
-  uint32_t index; /* generated: in harmony_kernels; gemm: in the gemm section */
+  uint32_t index; /* generated: in harmony_kernels; else in the section of gemms
+                     or convolutions */
   uint32_t family; /* HmFamily: what the time report groups by */
 } HmKernel;
 
@@ -131,6 +136,40 @@ typedef struct HmGemm {
   uint8_t accumulate;     /* beta is 1 rather than 0 */
   uint8_t reserved[5];
 } HmGemm;
+
+/* The direction of a convolution, and its three references. */
+enum HmConvolutionDirection {
+  HM_CONVOLUTION_FORWARD, /* image, weights, result (written) */
+  HM_CONVOLUTION_IMAGE,   /* gradient of the result, weights, gradient of the
+                             image (written) */
+  HM_CONVOLUTION_WEIGHTS, /* gradient of the result, image, gradients of the
+                             weights (written): one of each block of samples,
+                             one after the other */
+  HM_CONVOLUTION_DIRECTION_COUNT
+};
+
+/* A convolution of f32 images [samples, image.., channels] with results
+   [samples, out.., outputs], row-major. Window o along an axis begins at
+   o * stride - low; elements beyond the image are 0. Weights lie in blocks of
+   `lanes` channels and outputs:
+
+     forward, weights  [outputs/lanes, channels/lanes, kernel.., lanes
+                        (channels), lanes (outputs)]
+     image             the same with the two innermost exchanged
+     forward, weights of fewer channels than lanes
+                       [outputs/lanes, kernel.., channels, lanes]
+
+   The range of the launch runs over ceil(samples / blockSamples) blocks, the
+   last being smaller. Each block is one single-threaded library call, so the
+   bits depend on this struct and the instruction set alone. */
+typedef struct HmConvolution {
+  int64_t samples, blockSamples;
+  int64_t channels, outputs;
+  int64_t image[2], out[2], kernel[2], strides[2];
+  int64_t low[2], high[2]; /* padding in front and behind */
+  uint32_t direction;      /* HmConvolutionDirection */
+  uint32_t lanes;          /* 8 or 16 */
+} HmConvolution;
 
 /* ---- commands ----------------------------------------------------------- */
 
@@ -211,6 +250,9 @@ enum HmProgramKind {
 
 typedef struct HmProgram {
   uint32_t present; /* 0: not compiled in (no queues) */
+  uint32_t combines; /* nonzero: what is computed for one sample depends on the
+                        others of the execution, so that there must be `batch`
+                        of them */
   HmSection queues;
   int64_t batch;                     /* samples that one execution consumes */
   int64_t traffic[HM_TRAFFIC_COUNT]; /* bytes per execution, as planned */
@@ -388,7 +430,7 @@ typedef struct HmHeader {
   HmProgram programs[HM_PROGRAM_COUNT];
   HmSection strings, dims /* int64_t */, constants /* bytes, aligned to 64 */;
   HmSection devices, variables, gradients, inputs, outputs, lossTerms, scalars;
-  HmSection kernels, gemms, refs, commands, queues;
+  HmSection kernels, gemms, convolutions, refs, commands, queues;
   HmSection links, resources;
 } HmHeader;
 

@@ -18,6 +18,7 @@
 #include "passes/Memory/Memory.h"
 #include "passes/Schedule/Schedule.h"
 #include "passes/Tasks/BuildModel.h"
+#include "passes/Tasks/FormConvolutions.h"
 #include "passes/Tasks/View.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -186,6 +187,10 @@ int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
   build.rates.flopsPerSecond = machine.devices[0].flopsPerSecond;
   build.rates.bytesPerSecond = build.rates.updateBytesPerSecond =
       machine.devices[0].bytesPerSecond;
+  (*module)->setAttr(
+      kLanesAttr,
+      Builder(&context).getI64IntegerAttr(
+          target.isa == HostTarget::Isa::Avx512 ? 16 : 8));
   FailureOr<Model> built = buildModel(*module, *kernels, build);
   if (failed(built))
     return kRefused;

@@ -109,7 +109,7 @@ std::string recomputeText(const planner::Plan &plan,
 /// The code of one task: kernels, products and their blocks.
 void printTask(Operation *task, llvm::raw_ostream &stream) {
   task->walk([&](Operation *op) {
-    if (!isa<schedule::LaunchOp, schedule::GemmOp>(op))
+    if (!isa<schedule::LaunchOp, schedule::GemmOp, schedule::ConvolutionOp>(op))
       return;
     for (NamedAttribute attribute : op->getAttrs())
       if (attribute.getName() != "refs" && attribute.getName() != "grain")

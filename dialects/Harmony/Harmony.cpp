@@ -35,6 +35,8 @@ void HarmonyDialect::initialize() {
 // The enums are written into the blob as they are.
 static_assert(static_cast<int>(Family::gemm) == HM_FAMILY_GEMM &&
               static_cast<int>(Family::update) == HM_FAMILY_UPDATE);
+static_assert(static_cast<int>(ConvolutionDirection::weights) ==
+              HM_CONVOLUTION_WEIGHTS);
 static_assert(static_cast<int>(ProgramKind::load) == HM_PROGRAM_LOAD &&
               static_cast<int>(ProgramKind::evaluate) == HM_PROGRAM_EVALUATE);
 static_assert(static_cast<int>(QueueKind::compute) == HM_QUEUE_COMPUTE &&
@@ -90,10 +92,10 @@ LogicalResult TaskOp::verify() {
                            << " " << slot.getIndex() << " twice";
   }
   for (Operation &op : getBlock())
-    if (!isa<LaunchOp, GemmOp, FillOp>(op))
-      return emitOpError()
-             << "holds '" << op.getName()
-             << "', expected harmony.launch, harmony.gemm or harmony.fill";
+    if (!isa<LaunchOp, GemmOp, ConvolutionOp, FillOp>(op))
+      return emitOpError() << "holds '" << op.getName()
+                           << "', expected harmony.launch, harmony.gemm, "
+                              "harmony.convolution or harmony.fill";
   return success();
 }
 
@@ -223,6 +225,71 @@ LogicalResult GemmOp::verify() {
   if (output.getAccess() != expected)
     return emitOpError() << "has access " << stringifyAccess(output.getAccess())
                          << " to C, expected " << stringifyAccess(expected);
+  return verifyRefs(*this, getRefs());
+}
+
+void ConvolutionOp::build(OpBuilder &builder, OperationState &state,
+                          const HmConvolution &c, ArrayRef<RefAttr> refs) {
+  build(
+      builder, state, TypeRange(),
+      ConvolutionDirectionAttr::get(
+          builder.getContext(), static_cast<ConvolutionDirection>(c.direction)),
+      getRefArray(builder, refs),
+      builder.getDenseI64ArrayAttr({c.samples, c.blockSamples}),
+      builder.getDenseI64ArrayAttr({c.channels, c.outputs}),
+      builder.getDenseI64ArrayAttr(c.image),
+      builder.getDenseI64ArrayAttr(c.out),
+      builder.getDenseI64ArrayAttr(c.kernel),
+      builder.getDenseI64ArrayAttr(c.strides),
+      builder.getDenseI64ArrayAttr(c.low), builder.getDenseI64ArrayAttr(c.high),
+      builder.getI64IntegerAttr(c.lanes));
+}
+
+HmConvolution ConvolutionOp::getConvolution() {
+  HmConvolution c = {};
+  c.samples = getSamples()[0];
+  c.blockSamples = getSamples()[1];
+  c.channels = getChannels()[0];
+  c.outputs = getChannels()[1];
+  for (int axis = 0; axis < 2; ++axis) {
+    c.image[axis] = getImage()[axis];
+    c.out[axis] = getOut()[axis];
+    c.kernel[axis] = getKernel()[axis];
+    c.strides[axis] = getStrides()[axis];
+    c.low[axis] = getLow()[axis];
+    c.high[axis] = getHigh()[axis];
+  }
+  c.direction = static_cast<uint32_t>(getDirection());
+  c.lanes = getLanes();
+  return c;
+}
+
+LogicalResult ConvolutionOp::verify() {
+  if (getRefs().size() != 3)
+    return emitOpError() << "has " << getRefs().size()
+                         << " references, expected 3";
+  std::pair<const char *, ArrayRef<int64_t>> pairs[] = {
+      {"samples", getSamples()}, {"channels", getChannels()},
+      {"image", getImage()},     {"out", getOut()},
+      {"kernel", getKernel()},   {"strides", getStrides()},
+      {"low", getLow()},         {"high", getHigh()}};
+  for (auto [name, values] : pairs) {
+    if (values.size() != 2)
+      return emitOpError() << name << " has " << values.size()
+                           << " entries, expected 2";
+    int64_t least =
+        StringRef(name) == "low" || StringRef(name) == "high" ? 0 : 1;
+    for (int64_t value : values)
+      if (value < least)
+        return emitOpError()
+               << name << " holds " << value << ", expected at least " << least;
+  }
+  if (getLanes() != 8 && getLanes() != 16)
+    return emitOpError() << "lanes is " << getLanes() << ", expected 8 or 16";
+  auto output = cast<RefAttr>(getRefs()[2]);
+  if (output.getAccess() != Access::Write)
+    return emitOpError() << "has access " << stringifyAccess(output.getAccess())
+                         << " to what it computes, expected w";
   return verifyRefs(*this, getRefs());
 }
 

@@ -189,6 +189,27 @@ def Harmony_GemmOp : Harmony_TaskBodyOp<"gemm"> {
   let extraClassDeclaration = [{ ::HmGemm getGemm(); }];
 }
 
+def Harmony_ConvolutionDirection : Harmony_EnumAttr<"ConvolutionDirection", "HmConvolutionDirection", [
+  I32EnumAttrCase<"forward", 0>, I32EnumAttrCase<"image", 1>, I32EnumAttrCase<"weights", 2>]>;
+
+def Harmony_ConvolutionOp : Harmony_TaskBodyOp<"convolution"> {
+  let summary = "a library convolution: HmConvolution of runtime/program.h";
+  let description = [{
+    `samples` is those of the microbatch and of a block, `channels` those of image and result, `lanes` the
+    channels in a block of the weights. The references are in the order of HmConvolutionDirection.
+  }];
+  let arguments = (ins Harmony_ConvolutionDirection:$direction, Harmony_RefArrayAttr:$refs,
+                       DenseI64ArrayAttr:$samples, DenseI64ArrayAttr:$channels, DenseI64ArrayAttr:$image,
+                       DenseI64ArrayAttr:$out, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
+                       DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high, Int:$lanes);
+  let assemblyFormat = [{
+    $direction $refs `samples` $samples `channels` $channels `image` $image `out` $out `kernel` $kernel
+    `strides` $strides `low` $low `high` $high `lanes` $lanes attr-dict
+  }];
+  let builders = [OpBuilder<(ins "const ::HmConvolution &":$convolution, "::llvm::ArrayRef<RefAttr>":$refs)>];
+  let extraClassDeclaration = [{ ::HmConvolution getConvolution(); }];
+}
+
 def Harmony_FillOp : Harmony_TaskBodyOp<"fill"> {
   let summary = "every byte of the reference becomes `value`";
   let arguments = (ins Harmony_RefAttr:$ref, Int:$value);

@@ -22,6 +22,10 @@ RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
+int64_t ceilDiv(int64_t a, int64_t b) {
+  return static_cast<int64_t>(llvm::divideCeil(a, b));
+}
+
 /// A convolution of one or two spatial axes, the last two of a pair: an absent
 /// first one has extent 1.
 struct Geometry {
@@ -40,8 +44,8 @@ std::optional<Geometry> readGeometry(const nn::Window &window,
                                      RankedTensorType image,
                                      RankedTensorType windows) {
   int64_t rank = window.rank();
-  if (window.axis != 1 || rank < 1 || rank > 2 ||
-      image.getRank() != rank + 2 || !image.getElementType().isF32())
+  if (window.axis != 1 || rank < 1 || rank > 2 || image.getRank() != rank + 2 ||
+      !image.getElementType().isF32())
     return std::nullopt;
   Geometry g;
   g.rank = rank;
@@ -78,13 +82,12 @@ int64_t chooseBlock(const Geometry &g, Direction direction, int64_t lanes) {
       (g.channels % lanes != 0 && !isThin) ||
       (isThin && direction == Direction::image))
     return 0;
-  int64_t even = llvm::divideCeil(g.samples, kMostBlocks);
+  int64_t even = ceilDiv(g.samples, kMostBlocks);
   if (direction != Direction::weights) {
     // Weights are read once a block: short blocks are no faster.
     constexpr int64_t kPositions = 256;
-    return std::max(even,
-                    std::min(llvm::divideCeil(g.samples, int64_t(4)),
-                             llvm::divideCeil(kPositions, g.positions())));
+    return std::max(even, std::min(ceilDiv(g.samples, 4),
+                                   ceilDiv(kPositions, g.positions())));
   }
   // Each block has gradients of its own, which are added and reordered: that
   // takes as many positions of the image to be worth it.
@@ -92,7 +95,7 @@ int64_t chooseBlock(const Geometry &g, Direction direction, int64_t lanes) {
   if (g.samples * g.positions() < kPositions || (g.isStrided() && !isThin))
     return 0;
   return std::min(g.samples,
-                  std::max(even, llvm::divideCeil(kPositions, g.positions())));
+                  std::max(even, ceilDiv(kPositions, g.positions())));
 }
 
 class Former {
@@ -194,19 +197,19 @@ public:
       if (!g || typeOf(gradient).getRank() != g->rank + 2 ||
           static_cast<int64_t>(product.getLhsContract().size()) !=
               g->rank + 1 ||
-          !llvm::all_of(llvm::zip(product.getLhsContract(),
-                                  product.getRhsContract()),
-                        [&](auto pair) {
-                          auto [left, right] = pair;
-                          return left == right && left <= g->rank;
-                        }))
+          !llvm::all_of(
+              llvm::zip(product.getLhsContract(), product.getRhsContract()),
+              [&](auto pair) {
+                auto [left, right] = pair;
+                return left == right && left <= g->rank;
+              }))
         continue;
       g->outputs = typeOf(gradient).getDimSize(g->rank + 1);
       int64_t block = chooseBlock(*g, Direction::weights, lanes);
       if (!block)
         return false;
       builder.setInsertionPoint(product);
-      SmallVector<int64_t> shape{llvm::divideCeil(g->samples, block)};
+      SmallVector<int64_t> shape{ceilDiv(g->samples, block)};
       llvm::append_range(shape, getBlockedShape(*g));
       Value parts = create(product.getLoc(), Direction::weights, *g, block,
                            toImage(gradient, *g),
@@ -259,8 +262,12 @@ private:
   SmallVector<int64_t> getBlockedShape(const Geometry &g) const {
     if (isThin(g))
       return {g.outputs / lanes, g.kernel[0], g.kernel[1], g.channels, lanes};
-    return {g.outputs / lanes, g.channels / lanes, g.kernel[0],
-            g.kernel[1],       lanes,              lanes};
+    return {g.outputs / lanes,
+            g.channels / lanes,
+            g.kernel[0],
+            g.kernel[1],
+            lanes,
+            lanes};
   }
 
   /// Where [O/lanes, lanes, C/lanes, lanes, k, k] (or with C whole) goes.

@@ -9,6 +9,7 @@
 
 #include "runtime/engine/Cursor.h"
 #include "runtime/engine/Progress.h"
+#include "runtime/hal/ConvolutionShape.h"
 #include "runtime/hal/Error.h"
 #include "runtime/hal/GemmShape.h"
 
@@ -134,6 +135,7 @@ private:
     checkSection<HmScalar>(h.scalars, "scalars");
     checkSection<HmKernel>(h.kernels, "kernels");
     checkSection<HmGemm>(h.gemms, "gemms");
+    checkSection<HmConvolution>(h.convolutions, "convolutions");
     checkSection<HmRef>(h.refs, "refs");
     checkSection<HmCommand>(h.commands, "commands");
     checkSection<HmQueue>(h.queues, "queues");
@@ -309,10 +311,12 @@ private:
       const HmKernel &k = blob.kernels()[i];
       at("kernel", i);
       checkString(k.name, "name");
-      requireIn(k.kind, 0, HM_KERNEL_GEMM + 1, "kind");
+      requireIn(k.kind, 0, HM_KERNEL_CONVOLUTION + 1, "kind");
       requireIn(k.family, 0, HM_FAMILY_COUNT, "family");
       requireIn(k.index, 0,
-                k.kind == HM_KERNEL_GEMM ? h.gemms.count : functionCount,
+                k.kind == HM_KERNEL_GEMM          ? h.gemms.count
+                : k.kind == HM_KERNEL_CONVOLUTION ? h.convolutions.count
+                                                  : functionCount,
                 "index");
     }
     for (size_t i = 0; i < blob.gemms().size(); ++i) {
@@ -327,6 +331,33 @@ private:
       requireIn(g.lda, g.transA ? g.m : g.k, maximalExtent, "lda");
       requireIn(g.ldb, g.transB ? g.k : g.n, maximalExtent, "ldb");
       requireIn(g.ldc, g.n, maximalExtent, "ldc");
+    }
+    for (size_t i = 0; i < blob.convolutions().size(); ++i) {
+      at("convolution", i);
+      checkConvolution(blob.convolutions()[i]);
+    }
+  }
+
+  void checkConvolution(const HmConvolution &c) {
+    requireIn(c.direction, 0, HM_CONVOLUTION_DIRECTION_COUNT, "direction");
+    require(c.lanes == 8 || c.lanes == 16, "lanes are neither 8 nor 16");
+    // The library counts with 32 bits in places.
+    constexpr int64_t limit = int64_t(1) << 31;
+    requireIn(c.samples, 1, limit, "samples");
+    requireIn(c.blockSamples, 1, c.samples + 1, "samples of a block");
+    for (int64_t extent : {c.channels, c.outputs})
+      requireIn(extent, 1, limit, "channels");
+    require(c.outputs % c.lanes == 0 &&
+                (c.channels < c.lanes || c.channels % c.lanes == 0),
+            "channels are not in whole blocks");
+    for (int i = 0; i < 2; ++i) {
+      for (int64_t extent : {c.image[i], c.out[i], c.kernel[i], c.strides[i]})
+        requireIn(extent, 1, limit, "extent");
+      requireIn(c.low[i], 0, c.kernel[i], "padding in front");
+      requireIn(c.high[i], 0, c.kernel[i], "padding behind");
+      int64_t room = c.image[i] + c.low[i] + c.high[i] - c.kernel[i];
+      require(room >= 0 && room / c.strides[i] + 1 == c.out[i],
+              "the extents of image and result do not agree");
     }
   }
 
@@ -424,18 +455,31 @@ private:
     requireIn(c.a, 0, INT64_MAX, "extent");
     requireSeconds(c.seconds, 0, "duration");
     const HmKernel &kernel = blob.kernels()[c.kernel];
-    if (kernel.kind != HM_KERNEL_GEMM)
+    if (kernel.kind == HM_KERNEL_GENERATED)
       return;
-    const HmGemm &gemm = blob.gemms()[kernel.index];
-    require(c.count == 3, "a product has three operands");
-    if (c.a != gemmBlocks(gemm))
-      fail("extent is " + std::to_string(c.a) + ", the product has " +
-           std::to_string(gemmBlocks(gemm)) + " blocks");
-    GemmSpans spans = gemmSpans(gemm);
-    int64_t expected[] = {spans.a, spans.b, spans.c};
+    std::string what;
+    int64_t blocks;
+    std::array<int64_t, 3> expected;
+    if (kernel.kind == HM_KERNEL_GEMM) {
+      const HmGemm &gemm = blob.gemms()[kernel.index];
+      what = "product";
+      blocks = gemmBlocks(gemm);
+      GemmSpans spans = gemmSpans(gemm);
+      expected = {spans.a, spans.b, spans.c};
+    } else {
+      const HmConvolution &convolution = blob.convolutions()[kernel.index];
+      what = "convolution";
+      blocks = convolutionBlocks(convolution);
+      expected = convolutionOperands(convolution);
+    }
+    if (c.count != 3)
+      fail("a " + what + " has three operands");
+    if (c.a != blocks)
+      fail("extent is " + std::to_string(c.a) + ", the " + what + " has " +
+           std::to_string(blocks) + " blocks");
     for (int i = 0; i < 3; ++i)
       if (refs[i].bytes / static_cast<int64_t>(sizeof(float)) < expected[i])
-        fail("operand " + std::to_string(i) + " of the product has " +
+        fail("operand " + std::to_string(i) + " of the " + what + " has " +
              std::to_string(refs[i].bytes) + " bytes, it spans " +
              std::to_string(expected[i]) + " floats");
   }

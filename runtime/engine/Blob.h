@@ -67,6 +67,9 @@ public:
   Span<HmScalar> scalars() const { return list<HmScalar>(head->scalars); }
   Span<HmKernel> kernels() const { return list<HmKernel>(head->kernels); }
   Span<HmGemm> gemms() const { return list<HmGemm>(head->gemms); }
+  Span<HmConvolution> convolutions() const {
+    return list<HmConvolution>(head->convolutions);
+  }
   Span<HmRef> refs() const { return list<HmRef>(head->refs); }
   Span<HmLink> links() const { return list<HmLink>(head->links); }
   Span<HmResource> resources() const {

@@ -290,8 +290,14 @@ double Engine::virtualSeconds() const { return implementation->virtualSeconds; }
 
 KernelTable kernelTable(const Blob &blob, const HmRangeFunction *functions,
                         size_t functionCount) {
-  return {blob.kernels().data(), blob.kernels().size(), functions,
-          functionCount,         blob.gemms().data(),   blob.gemms().size()};
+  return {blob.kernels().data(),
+          blob.kernels().size(),
+          functions,
+          functionCount,
+          blob.gemms().data(),
+          blob.gemms().size(),
+          blob.convolutions().data(),
+          blob.convolutions().size()};
 }
 
 } // namespace harmony::runtime

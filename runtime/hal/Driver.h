@@ -52,6 +52,8 @@ struct KernelTable {
   size_t functionCount = 0;
   const HmGemm *gemms = nullptr;
   size_t gemmCount = 0;
+  const HmConvolution *convolutions = nullptr;
+  size_t convolutionCount = 0;
 };
 
 struct DeviceOptions {

@@ -58,6 +58,24 @@ uint32_t BlobWriter::getKernel(const HmGemm &gemm) {
   return entry->second;
 }
 
+uint32_t BlobWriter::getKernel(const HmConvolution &c) {
+  std::string key(reinterpret_cast<const char *>(&c), sizeof(c));
+  auto [entry, inserted] =
+      convolutionIndex.insert({key, static_cast<uint32_t>(kernels.size())});
+  if (inserted) {
+    static const char *const directions[] = {"forward", "image", "weights"};
+    std::string name =
+        "convolution " + std::to_string(c.kernel[0]) + "x" +
+        std::to_string(c.kernel[1]) + " " + std::to_string(c.channels) + "-" +
+        std::to_string(c.outputs) + " " + directions[c.direction];
+    kernels.push_back({addString(name), HM_KERNEL_CONVOLUTION,
+                       static_cast<uint32_t>(convolutions.size()),
+                       HM_FAMILY_GEMM});
+    convolutions.push_back(c);
+  }
+  return entry->second;
+}
+
 uint32_t BlobWriter::addRefs(llvm::ArrayRef<HmRef> list) {
   uint32_t first = refs.size();
   refs.insert(refs.end(), list.begin(), list.end());
@@ -94,6 +112,7 @@ std::vector<char> BlobWriter::layOut() {
   place(header.variables, variables);
   place(header.refs, refs);
   place(header.gemms, gemms);
+  place(header.convolutions, convolutions);
   place(header.kernels, kernels);
   place(header.devices, devices);
   place(header.links, links);

@@ -46,6 +46,7 @@ public:
   HmString addString(llvm::StringRef text);
   uint32_t getKernel(llvm::StringRef name, HmFamily family);
   uint32_t getKernel(const HmGemm &gemm);
+  uint32_t getKernel(const HmConvolution &convolution);
   /// The index of the first of them.
   uint32_t addRefs(llvm::ArrayRef<HmRef> list);
 
@@ -57,10 +58,12 @@ private:
   std::vector<char> strings;
   std::vector<HmKernel> kernels;
   std::vector<HmGemm> gemms;
+  std::vector<HmConvolution> convolutions;
   std::vector<HmRef> refs;
   llvm::StringMap<HmString> stringIndex;
   llvm::StringMap<uint32_t> kernelIndex;
-  std::map<std::string, uint32_t> gemmIndex; ///< kernel by the HmGemm's bytes
+  /// Kernels by the bytes of their HmGemm or HmConvolution.
+  std::map<std::string, uint32_t> gemmIndex, convolutionIndex;
 };
 
 } // namespace harmony

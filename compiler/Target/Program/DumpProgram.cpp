@@ -112,12 +112,15 @@ private:
       os << "scalar " << scalar.index << " kind " << scalar.kind << "\n";
     for (auto [index, kernel] : llvm::enumerate(list<HmKernel>(header.kernels)))
       os << "kernel " << index << " " << string(kernel.name)
-         << (kernel.kind == HM_KERNEL_GEMM ? " product " : " function ")
+         << (kernel.kind == HM_KERNEL_GEMM          ? " product "
+             : kernel.kind == HM_KERNEL_CONVOLUTION ? " convolution "
+                                                    : " function ")
          << kernel.index << " family " << kernel.family << "\n";
   }
 
   void dumpProgram(const char *name, const HmProgram &program) {
-    os << "program " << name << " batch " << program.batch << " traffic in "
+    os << "program " << name << " batch " << program.batch
+       << (program.combines ? " combined" : "") << " traffic in "
        << program.traffic[HM_TRAFFIC_SWAP_IN] << " out "
        << program.traffic[HM_TRAFFIC_SWAP_OUT] << " peer "
        << program.traffic[HM_TRAFFIC_PEER] << " input "

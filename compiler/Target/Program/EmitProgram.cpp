@@ -347,6 +347,17 @@ private:
       command.b = launch.getGrain();
       return;
     }
+    if (auto launch = dyn_cast<ConvolutionOp>(body)) {
+      HmConvolution convolution = launch.getConvolution();
+      uint32_t kernel = sections.getKernel(convolution);
+      HmCommand &command =
+          addCommand(HM_OP_LAUNCH, event, text("convolution"), refs);
+      command.kernel = kernel;
+      command.a = (convolution.samples + convolution.blockSamples - 1) /
+                  convolution.blockSamples;
+      command.b = 1;
+      return;
+    }
     HmGemm gemm = cast<GemmOp>(body).getGemm();
     uint32_t kernel = sections.getKernel(gemm);
     HmCommand &command = addCommand(HM_OP_LAUNCH, event, text("gemm"), refs);

@@ -7,6 +7,7 @@
 
 #include "runtime/drivers/host/HostDriver.h"
 
+#include "runtime/drivers/host/Convolution.h"
 #include "runtime/drivers/host/Faults.h"
 #include "runtime/drivers/host/Gemm.h"
 #include "runtime/drivers/host/LibraryScratch.h"
@@ -69,11 +70,16 @@ private:
   };
 
   char *addressOf(const Range &range) const;
-  void prepareGemms();
+  /// Whether kernels are library calls, which workers are prepared for.
+  bool callsLibrary() const {
+    return options.kernels.gemmCount || options.kernels.convolutionCount;
+  }
+  void prepareLibrary();
   WorkerPool &poolOf(HmQueueKind kind, unsigned device);
   void protectHost(int protection) const;
 
   DriverOptions options;
+  std::vector<Convolution> convolutions; // by index of the section
   std::vector<Mapping> arenas;
   std::array<HostMemory, HM_SPACE_DUMP + 1> host;
   // With fewer threads than devices, several devices have one pool and their
@@ -144,6 +150,11 @@ void runProduct(const void *context, void *const *buffers, int64_t begin,
   runGemm(*static_cast<const HmGemm *>(context), buffers, begin, end);
 }
 
+void runConvolution(const void *context, void *const *buffers, int64_t begin,
+                    int64_t end) {
+  static_cast<const Convolution *>(context)->run(buffers, begin, end);
+}
+
 HostDriver::HostDriver(const DriverOptions &given) : options(given) {
   installFaultHandlers();
   requireProcessor(options.isa);
@@ -156,8 +167,8 @@ HostDriver::HostDriver(const DriverOptions &given) : options(given) {
                   std::min(device.poisonBytes, device.capacity));
     scratchBytes = std::max(scratchBytes, device.libraryBytes);
   }
-  if (options.kernels.gemmCount)
-    prepareGemms();
+  if (callsLibrary())
+    prepareLibrary();
   size_t threads = std::max(1u, options.threads);
   size_t count = std::min(threads, arenas.size());
   for (size_t i = 0; i < count; ++i)
@@ -167,11 +178,16 @@ HostDriver::HostDriver(const DriverOptions &given) : options(given) {
     gate = std::make_unique<LinkGate>(options.links);
 }
 
-void HostDriver::prepareGemms() {
+void HostDriver::prepareLibrary() {
   configureGemm(options.isa);
+  attachGemmThread();
   int64_t measured = 0;
   for (size_t i = 0; i < options.kernels.gemmCount; ++i)
     measured = std::max(measured, warmGemm(options.kernels.gemms[i]));
+  for (size_t i = 0; i < options.kernels.convolutionCount; ++i) {
+    convolutions.emplace_back(options.kernels.convolutions[i]);
+    measured = std::max(measured, convolutions.back().warm());
+  }
   if (scratchBytes && measured > scratchBytes)
     throw Error(ExitCode::Internal,
                 "the product library takes " + std::to_string(measured) +
@@ -295,7 +311,7 @@ HostQueue::~HostQueue() {
 
 void HostQueue::attachThread() {
   useFaultStack();
-  if (!driver.options.kernels.gemmCount ||
+  if (!driver.callsLibrary() ||
       (kind != HM_QUEUE_COMPUTE && kind != HM_QUEUE_HOST))
     return;
   pool.runOnEach(
@@ -376,17 +392,27 @@ void HostQueue::launch(unsigned index, const Range *operands, size_t count,
                                           " as operand " + std::to_string(i));
     buffers[i] = touch(operands[i]);
   }
-  bool isGemm = kernel.kind == HM_KERNEL_GEMM;
-  const void *context =
-      isGemm ? static_cast<const void *>(&table.gemms[kernel.index])
-             : static_cast<const void *>(&table.functions[kernel.index]);
+  RangeTask run = runGenerated;
+  const void *context = nullptr;
+  switch (kernel.kind) {
+  case HM_KERNEL_GEMM:
+    run = runProduct;
+    context = &table.gemms[kernel.index];
+    break;
+  case HM_KERNEL_CONVOLUTION:
+    run = runConvolution;
+    context = &driver.convolutions[kernel.index];
+    break;
+  default:
+    context = &table.functions[kernel.index];
+    break;
+  }
   auto start = driver.options.timing ? std::chrono::steady_clock::now()
                                      : std::chrono::steady_clock::time_point();
   if (shieldHost)
     driver.protectHost(PROT_NONE);
   try {
-    pool.run(isGemm ? runProduct : runGenerated, context, buffers, extent,
-             grain);
+    pool.run(run, context, buffers, extent, grain);
   } catch (...) {
     if (shieldHost)
       driver.protectHost(PROT_READ | PROT_WRITE);

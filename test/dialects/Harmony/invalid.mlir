@@ -21,7 +21,7 @@ harmony.task @t slots [#harmony.slot<argument 0, 4>, #harmony.slot<argument 0, 4
 // -----
 
 harmony.buffer @b of step on 0 content tensor 0 use -1 bytes 64 slots 1 stride 64 live [0, 1] id 0
-// expected-error @below {{holds 'harmony.zero', expected harmony.launch, harmony.gemm or harmony.fill}}
+// expected-error @below {{holds 'harmony.zero', expected harmony.launch, harmony.gemm, harmony.convolution or harmony.fill}}
 harmony.task @t slots [] {
   harmony.zero @b event 0
 }
