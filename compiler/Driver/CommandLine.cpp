@@ -104,6 +104,14 @@ void addModel(CLI::App *app, CompilerOptions &options) {
   app->add_option("--freeze", options.freeze,
                   "do not train initializers whose name matches")
       ->type_name("REGEX");
+  app->add_option("--batch-norm", options.batchNorm,
+                  "what BatchNormalization of the inference form is in "
+                  "training: frozen, or normalising by the batch all the same")
+      ->check(CLI::IsMember({"as-exported", "train"}));
+  app->add_option("--bn-running-var", options.runningVariance,
+                  "running variances of N - 1 (torch) or N (onnx); default: "
+                  "torch, with a training graph onnx")
+      ->check(CLI::IsMember({"torch", "onnx"}));
   app->add_flag("--forward", options.forward,
                 "compile the outputs alone, no training");
 }
@@ -149,6 +157,9 @@ void addPlanning(CLI::App *app, CompilerOptions &options) {
          },
          "samples per microbatch, or auto")
       ->type_name("U|auto");
+  app->add_flag("--allow-batch-mixing", options.allowBatchMixing,
+                "split the batch of a model that combines samples: each "
+                "microbatch is normalised on its own");
   app->add_option("--optimizer", options.optimizer,
                   "optimizer with PyTorch's semantics; default: the graph's "
                   "own, else adamw")

@@ -98,6 +98,8 @@ PipelineOptions harmony::getPipelineOptions(const CompilerOptions &options) {
   pipeline.normalize.trainable = options.trainable;
   pipeline.normalize.freeze = options.freeze;
   pipeline.normalize.forward = options.forward;
+  pipeline.normalize.batchNorm = options.batchNorm;
+  pipeline.normalize.runningVariance = options.runningVariance;
   if (!options.optimizer.empty())
     pipeline.optimizer = options.optimizer;
   pipeline.clipGradientNorm = options.clipGradNorm;
@@ -151,7 +153,27 @@ int Compilation::findBatch() {
     return error("--microbatch " + std::to_string(*options.microbatch) +
                      " is more than the batch of " + std::to_string(batch),
                  kUsage);
-  return kDone;
+  return checkSplitting();
+}
+
+/// Refuses flags that split the batch of a training step that combines samples.
+int Compilation::checkSplitting() const {
+  auto nodes = (*module)->getAttrOfType<ArrayAttr>(nn::kUnsplittableAttr);
+  if (!training || !nodes || options.allowBatchMixing)
+    return kDone;
+  std::string flag;
+  if (options.microbatch && *options.microbatch < batch)
+    flag = "--microbatch " + std::to_string(*options.microbatch);
+  else if (options.schedule == "harmony-dp" || options.schedule == "dp-swap")
+    flag = "--schedule " + options.schedule;
+  if (flag.empty())
+    return kDone;
+  std::string message = flag + ": the batch of " + std::to_string(batch) +
+                        " samples cannot be split, since";
+  for (auto node : nodes.getAsRange<StringAttr>())
+    message += "\n  " + node.str();
+  return error(message + "\nwith --allow-batch-mixing each microbatch does that "
+                         "by its own samples, which changes the results");
 }
 
 int Compilation::layers() { return runPasses(buildLayersStage); }
@@ -183,7 +205,13 @@ int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
         batch, static_cast<int>(machine.devices.size()),
         searchOptions(wanted, forTraining));
   }
-  build.splittable = !(*module)->hasAttr("nn.unsplittable");
+  // Evaluation combines nothing.
+  bool combines =
+      forTraining && (*module)->hasAttr(nn::kUnsplittableAttr);
+  build.splittable = !combines || options.allowBatchMixing;
+  build.mixing = combines && options.allowBatchMixing;
+  if (!build.splittable && !given)
+    build.microbatches = {batch};
   build.rates.flopsPerSecond = machine.devices[0].flopsPerSecond;
   build.rates.bytesPerSecond = build.rates.updateBytesPerSecond =
       machine.devices[0].bytesPerSecond;
@@ -252,7 +280,16 @@ int Compilation::plan() {
   numericsKey =
       makeNumericsKey(*module, training ? trainingModel : evaluationModel,
                       getPlan().plan, target.getName());
+  if (isMixed())
+    numericsKey += "-mixed";
   return kDone;
+}
+
+bool Compilation::isMixed() const {
+  return training && trainingModel.problem.mixing &&
+         llvm::any_of(getPlan().plan.phases, [&](const planner::Phase &phase) {
+           return phase.microbatch < batch;
+         });
 }
 
 void Compilation::warnOfIdleDevices() const {
@@ -385,5 +422,8 @@ std::string Compilation::makeFingerprint() {
 
 std::string Compilation::describePlan() const {
   return describePlanned(getPlan(), getProblem(), getMachine()) +
+         (isMixed() ? "batch mixing: each microbatch combines its own samples "
+                      "alone\n"
+                    : "") +
          "numerics key: " + numericsKey + "\n";
 }

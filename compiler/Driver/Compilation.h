@@ -73,6 +73,9 @@ private:
               const planner::Machine &machine, const planner::Plan *given);
   std::string makeFingerprint();
   void removeUnusedTasks();
+  int checkSplitting() const;
+  /// Whether the plan splits the batch of a model that combines samples.
+  bool isMixed() const;
   void warnOfIdleDevices() const;
   int error(const std::string &message, int exitCode = kRefused) const;
 

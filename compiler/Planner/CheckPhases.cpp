@@ -48,6 +48,8 @@ public:
       if (report.full())
         return;
       checkKeep(l);
+      if (problem.training && problem.mixing)
+        checkMixing(l);
     }
   }
 
@@ -190,6 +192,23 @@ private:
       report.add("coverage", std::string("the ") + direction + " of layer " +
                                  number(l) + " has " + number(sample) +
                                  " samples, accepted is " + number(plan.batch));
+  }
+
+  /// Samples that are computed together forwards are so backwards.
+  void checkMixing(int l) {
+    auto starts = [&](const std::vector<int> &phases) {
+      std::vector<int64_t> samples;
+      for (int p : phases)
+        for (int64_t i = 0; i < plan.phases[p].trips; ++i)
+          samples.push_back(plan.phases[p].firstSample +
+                            i * plan.phases[p].microbatch);
+      return samples;
+    };
+    if (starts(forward[l]) != starts(backward[l]))
+      report.add("microbatch",
+                 "the backward of layer " + number(l) +
+                     " has other microbatches than its forward, which the "
+                     "samples of one depend on");
   }
 
   /// What F keeps, the B of the same microbatches on the same device finds.

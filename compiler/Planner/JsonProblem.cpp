@@ -103,6 +103,8 @@ json toJson(const Problem &problem) {
   out["training"] = problem.training;
   out["batch"] = problem.batch;
   out["splittable"] = problem.splittable;
+  if (problem.mixing)
+    out["mixing"] = true;
   out["microbatches"] = problem.microbatches;
   if (problem.epilogue)
     out["epilogue"] = true;
@@ -150,6 +152,7 @@ Problem problemFromJson(const json &document, const std::string &where) {
   problem.training = reader.boolean("training");
   problem.batch = reader.integer("batch");
   problem.splittable = reader.boolean("splittable");
+  problem.mixing = reader.boolean("mixing", false);
   problem.microbatches = reader.numbers<int64_t>("microbatches");
   problem.epilogue = reader.boolean("epilogue", false);
   reader.objects("tensors", [&](Reader &item) {

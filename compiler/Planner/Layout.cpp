@@ -191,8 +191,9 @@ std::vector<Layout> otherForwards(const Problem &problem, const Layout &layout,
       problem.values.begin(), problem.values.end(),
       [](const Value &value) { return value.isInput() || value.sliceable; });
   for (int64_t u : sizes)
-    if (sliceable && (u == 2 * layout.backwardMicrobatch ||
-                      u == 4 * layout.backwardMicrobatch)) {
+    if (sliceable && !problem.mixing &&
+        (u == 2 * layout.backwardMicrobatch ||
+         u == 4 * layout.backwardMicrobatch)) {
       Layout other = layout;
       other.forwardMicrobatch = u;
       others.push_back(std::move(other));

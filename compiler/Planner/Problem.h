@@ -151,6 +151,9 @@ struct Problem {
   bool training = true;   ///< false: forward phases alone, nothing is updated
   int64_t batch = 1;      ///< D, samples of one execution
   bool splittable = true; ///< false: the only microbatch is the whole batch
+  /// What is computed for a sample depends on the others of its microbatch: the
+  /// backward of a layer has the microbatches of its forward.
+  bool mixing = false;
   /// Candidates, ascending, from 1 to D: those for which costs are known. A
   /// phase's size is one of them; they need not divide D.
   std::vector<int64_t> microbatches;

@@ -354,7 +354,8 @@ private:
       if (chain.isTrained(result))
         layer.setResultAttr(index, nn::kDifferentiableAttr, unit);
     for (auto [index, assign] : llvm::enumerate(assigns)) {
-      Value read = reads.lookup(assign.getVariableAttr().getAttr());
+      nn::AssignOp op = assign;
+      Value read = reads.lookup(op.getVariableAttr().getAttr());
       layer.setResultAttr(results.size() + index, nn::kAssignsAttr,
                           builder.getI64IntegerAttr(
                               llvm::find(arguments, read) - arguments.begin()));

@@ -176,6 +176,7 @@ ConverterTable::ConverterTable() {
   addReductionConverters(*this);
   addProductConverters(*this);
   addConvolutionConverters(*this);
+  addBatchNormConverters(*this);
   addNormalizationConverters(*this);
   addPadConverters(*this);
   addResizeConverters(*this);

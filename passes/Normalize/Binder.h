@@ -118,11 +118,16 @@ void addIndexConverters(ConverterTable &table);
 void addReductionConverters(ConverterTable &table);
 void addProductConverters(ConverterTable &table);
 void addConvolutionConverters(ConverterTable &table);
+void addBatchNormConverters(ConverterTable &table);
 void addNormalizationConverters(ConverterTable &table);
 void addPadConverters(ConverterTable &table);
 void addResizeConverters(ConverterTable &table);
 void addLossConverters(ConverterTable &table);
 void addRecurrentConverters(ConverterTable &table);
+
+bool isBatchNorm(onnx::NodeOp node);
+/// Whether a BatchNormalization normalises by statistics of the batch.
+bool isTrainingBatchNorm(onnx::NodeOp node);
 
 /// The MLIR type of ONNX's element type number, null for what MLIR has no type
 /// for.

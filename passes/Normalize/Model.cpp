@@ -7,6 +7,8 @@
 
 #include "passes/Normalize/Model.h"
 
+#include "passes/Normalize/Binder.h"
+
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Regex.h"
 
@@ -240,6 +242,31 @@ static bool isMask(RankedTensorType type, ArrayRef<char> bytes) {
   return hasZero && hasOne && !hasOther;
 }
 
+void RoleRules::findStatistics(ModuleOp module) {
+  auto isStatistic = [](OpOperand &use) {
+    auto node = dyn_cast<onnx::NodeOp>(use.getOwner());
+    return node && isBatchNorm(node) && use.getOperandNumber() >= 3;
+  };
+  module.walk([&](onnx::InitialValueOp read) {
+    // Exporters put an Identity in between.
+    SmallVector<Value> copies{read.getResult()};
+    bool isRead = false, isOther = false;
+    for (size_t i = 0; i < copies.size(); ++i)
+      for (OpOperand &use : copies[i].getUses()) {
+        auto node = dyn_cast<onnx::NodeOp>(use.getOwner());
+        if (node && node.getOpType() == "Identity")
+          copies.push_back(node->getResult(0));
+        else
+          (isStatistic(use) ? isRead : isOther) = true;
+      }
+    if (!isRead || !statistics.insert(read.getInitializerAttr()) || !isOther)
+      return;
+    read.emitWarning("'" + onnx::getValueName(read.getResult()) +
+                     "' is a running statistic of a BatchNormalization and "
+                     "read by other nodes too: it is not trained");
+  });
+}
+
 RoleDecision RoleRules::decide(onnx::InitializerOp initializer,
                                onnx::FileMap &files) const {
   /// A float tensor up to this size that is no variable by name is a constant.
@@ -267,6 +294,9 @@ RoleDecision RoleRules::decide(onnx::InitializerOp initializer,
                         reason.str(), isConstant};
   };
 
+  if (statistics.contains(symbol))
+    return variable(nn::Role::buffer,
+                    "it is a running statistic of BatchNormalization");
   if (differentiated.contains(symbol))
     return variable(nn::Role::parameter,
                     "the training graph differentiates by it");

@@ -45,10 +45,15 @@ public:
                                            const NormalizeOptions &options);
   /// Initializers that the training graph differentiates by and updates.
   llvm::SmallSetVector<mlir::Attribute, 16> differentiated, updated;
+  /// Running statistics of BatchNormalization, whatever else is said of them.
+  llvm::SmallSetVector<mlir::Attribute, 16> statistics;
   bool isTrainingGraph = false;
   /// The exporter marks parameters: one without a mark is of its making.
   bool exporterMarks = false;
 
+  /// Finds the running statistics: operands 3 and 4 of the nodes. Warns of one
+  /// that is read as something else too.
+  void findStatistics(mlir::ModuleOp module);
   RoleDecision decide(onnx::InitializerOp initializer,
                       onnx::FileMap &files) const;
 

@@ -7,6 +7,7 @@
 
 #include "passes/Normalize/Normalizer.h"
 
+#include "passes/Normalize/Binder.h"
 #include "passes/Normalize/TensorBuilderDetail.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -32,6 +33,7 @@ LogicalResult Normalizer::run() {
   eraseDeadOps(body);
   createVariables();
   annotateIndices();
+  noteUnsplittable();
   for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
     if (isa<onnx::GraphOp, onnx::TrainingOp, onnx::InitializerOp>(op))
       op.erase();
@@ -73,6 +75,7 @@ LogicalResult Normalizer::decideRoles() {
   if (failed(created))
     return failure();
   created->isTrainingGraph = rules.isTrainingGraph;
+  created->findStatistics(module);
   created->exporterMarks =
       llvm::any_of(module.getOps<onnx::InitializerOp>(),
                    [](onnx::InitializerOp initializer) {
@@ -138,6 +141,12 @@ LogicalResult Normalizer::bindInputs() {
   random = std::make_unique<RandomSource>(main);
   builder->random = random.get();
   builder->evaluationOnly = options.forward;
+  BatchNormRules &batchNorm = builder->batchNormRules;
+  batchNorm.train = options.batchNorm == "train";
+  batchNorm.unbiased = options.runningVariance.empty()
+                           ? !training
+                           : options.runningVariance == "torch";
+  batchNorm.updated = training ? &rules.updated : nullptr;
   if (inputs->fixedBatch)
     module->setAttr("nn.fixed_batch",
                     moduleBuilder.getI64IntegerAttr(inputs->fixedBatch));
@@ -195,7 +204,8 @@ LogicalResult Normalizer::convertForward() {
       kept.push_back(index);
     }
   SmallVector<Operation *> ops = getLiveOps(block, roots);
-  if (failed(GraphConverter::checkSupported(ops)))
+  if (failed(GraphConverter::checkSupported(ops)) ||
+      failed(checkBatchNorms(ops)))
     return failure();
   for (Operation *op : ops) {
     if (auto read = dyn_cast<onnx::InitialValueOp>(op)) {
@@ -225,6 +235,32 @@ LogicalResult Normalizer::convertForward() {
     lossLocation = gradient.getY().getLoc();
   }
   return success();
+}
+
+/// Refuses a model to be trained whose every BatchNormalization has constant
+/// statistics, unless that is meant: exporters write this form unasked.
+LogicalResult Normalizer::checkBatchNorms(ArrayRef<Operation *> ops) {
+  if (options.forward || training || !options.batchNorm.empty())
+    return success();
+  SmallVector<onnx::NodeOp> nodes;
+  for (Operation *op : ops)
+    if (auto node = dyn_cast<onnx::NodeOp>(op); node && isBatchNorm(node))
+      nodes.push_back(node);
+  if (nodes.empty() || llvm::any_of(nodes, isTrainingBatchNorm))
+    return success();
+  InFlightDiagnostic error =
+      graph.emitError("every BatchNormalization has the inference form, whose "
+                      "running statistics are constants: ");
+  llvm::interleaveComma(nodes, error, [&](onnx::NodeOp node) {
+    error << "'" << node.getNodeName() << "'";
+  });
+  return error
+         << ". torch.onnx.export(dynamo=True) writes it for a model in "
+            "training mode too. To normalise by the batch, switch them by "
+            "--batch-norm train, or export with dynamo=False, "
+            "training=torch.onnx.TrainingMode.TRAINING, opset_version=17, or "
+            "with a custom_translation_table that sets training_mode=1; to "
+            "train with the statistics frozen, say --batch-norm as-exported";
 }
 
 //===----------------------------------------------------------------------===//
@@ -549,6 +585,8 @@ void Normalizer::createVariables() {
   llvm::DenseSet<Attribute> read;
   for (auto get : body.getOps<nn::GetOp>())
     read.insert(get.getVariableAttr());
+  for (auto assign : body.getOps<nn::AssignOp>())
+    read.insert(assign.getVariableAttr());
   llvm::DenseSet<Attribute> trained = findTrained(body);
   // Constants that nothing reads any more.
   for (auto variable :
@@ -590,6 +628,16 @@ void Normalizer::createVariables() {
       variable->setAttr("source_name",
                         moduleBuilder.getStringAttr(initializer.getOnnxName()));
   }
+}
+
+/// Says on the module which nodes combine samples.
+void Normalizer::noteUnsplittable() {
+  if (builder->unsplittable.empty())
+    return;
+  SmallVector<StringRef> reasons(builder->unsplittable.begin(),
+                                 builder->unsplittable.end());
+  module->setAttr(nn::kUnsplittableAttr,
+                  Builder(context).getStrArrayAttr(reasons));
 }
 
 /// Notes on integer inputs what values the loader has to check for.

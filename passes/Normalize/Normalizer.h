@@ -31,6 +31,7 @@ private:
   mlir::LogicalResult bindInputs();
   mlir::LogicalResult decideRoles();
   mlir::LogicalResult convertForward();
+  mlir::LogicalResult checkBatchNorms(llvm::ArrayRef<mlir::Operation *> ops);
   Tensor bindInitializer(GraphConverter &converter, onnx::InitialValueOp op);
   mlir::LogicalResult findLoss();
   mlir::LogicalResult appendLoss();
@@ -38,6 +39,7 @@ private:
   mlir::LogicalResult emitOutputs();
   mlir::LogicalResult convertUpdates();
   void annotateIndices();
+  void noteUnsplittable();
   void createVariables();
   void reportEqual(
       llvm::ArrayRef<std::pair<onnx::InitializerOp, RoleDecision>> variables);

@@ -31,6 +31,8 @@ struct NormalizePass : harmony::impl::NormalizePassBase<NormalizePass> {
     trainable = given.trainable;
     freeze = given.freeze;
     forward = given.forward;
+    batchNorm = given.batchNorm;
+    runningVariance = given.runningVariance;
   }
 
   void runOnOperation() override {
@@ -38,7 +40,8 @@ struct NormalizePass : harmony::impl::NormalizePassBase<NormalizePass> {
       return std::vector<std::string>(option.begin(), option.end());
     };
     NormalizeOptions given{list(dims),      batchSymbol,  loss,   lossOutput,
-                           list(trainable), list(freeze), forward};
+                           list(trainable), list(freeze), forward,
+                           batchNorm,       runningVariance};
     if (failed(normalize::Normalizer(getOperation(), given).run()))
       signalPassFailure();
   }

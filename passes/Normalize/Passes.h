@@ -29,6 +29,8 @@ struct NormalizeOptions {
   std::vector<std::string> trainable;
   std::vector<std::string> freeze;
   bool forward = false;
+  std::string batchNorm;       ///< as-exported, train; "": refuse what needs it
+  std::string runningVariance; ///< torch, onnx; "": by the optimizer
 };
 
 std::unique_ptr<mlir::Pass> createNormalizePass();

@@ -30,7 +30,11 @@ def NormalizePass : Pass<"harmony-normalize", "::mlir::ModuleOp"> {
     Option<"lossOutput", "loss-output", "std::string", "\"\"", "Name of the output that is the loss">,
     ListOption<"trainable", "trainable", "std::string", "Regular expressions of initializers that are trained">,
     ListOption<"freeze", "freeze", "std::string", "Regular expressions of initializers that are not trained">,
-    Option<"forward", "forward", "bool", "false", "No loss: outputs alone">
+    Option<"forward", "forward", "bool", "false", "No loss: outputs alone">,
+    Option<"batchNorm", "batch-norm", "std::string", "\"\"",
+           "What BatchNormalization of the inference form is: as-exported or train; default: refused where all are">,
+    Option<"runningVariance", "bn-running-var", "std::string", "\"\"",
+           "Running variance of torch (N - 1) or onnx (N); default: onnx for a training graph">
   ];
 }
 

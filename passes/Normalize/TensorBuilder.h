@@ -78,6 +78,15 @@ struct BatchNormRules {
   const llvm::SmallSetVector<mlir::Attribute, 16> *updated = nullptr;
 };
 
+/// What BatchNormalization means to the model.
+struct BatchNormRules {
+  bool train = false;   ///< nodes of the inference form train too
+  bool unbiased = true; ///< the running variance is sum / (N - 1), as PyTorch's
+  /// The initializers that the training graph updates; null: what trains
+  /// updates its statistics.
+  const llvm::SmallSetVector<mlir::Attribute, 16> *updated = nullptr;
+};
+
 enum class Compare { Equal, Less, LessOrEqual, Greater, GreaterOrEqual };
 enum class Reduction { Sum, Maximum, Minimum };
 
@@ -111,6 +120,10 @@ public:
   }
   /// There are no training steps: byMode's second operand is the value.
   bool evaluationOnly = false;
+  BatchNormRules batchNormRules;
+  /// Nodes whose result for a sample depends on the others of the microbatch:
+  /// which, and why.
+  std::vector<std::string> unsplittable;
 
   // Sources.
   Tensor known(mlir::Type type, llvm::ArrayRef<Extent> shape,
@@ -223,6 +236,18 @@ public:
   };
   Normalized layerNorm(const Tensor &x, const Tensor &scale,
                        const Tensor &shift, int64_t axis, double epsilon);
+  struct BatchNormalized {
+    Tensor result, mean, variance;
+  };
+  /// Normalises [.., C] by mean and variance (the biased one) of each channel in
+  /// the microbatch; scale, shift and statistics are [C].
+  BatchNormalized batchNorm(const Tensor &x, const Tensor &scale,
+                            const Tensor &shift, double epsilon);
+  /// How many elements of a microbatch a channel of [.., C] has: a scalar.
+  Tensor channelCount(const Tensor &x);
+  /// Leaves `value` in the variable that `variable` reads, after each microbatch
+  /// of a training step. Fails for the second value of a variable.
+  void assign(const Tensor &variable, const Tensor &value);
   Tensor gelu(const Tensor &x, bool tanhForm);
   /// Losses per row: logits [R.., C], labels [R..].
   Tensor crossEntropy(const Tensor &logits, const Tensor &labels,
@@ -278,6 +303,7 @@ private:
   llvm::DenseSet<mlir::Operation *, OpInfo> emitted;
   llvm::DenseMap<mlir::Attribute, mlir::FlatSymbolRefAttr> constantVariables;
   int64_t constantCount = 0;
+  llvm::DenseSet<mlir::Attribute> assigned; ///< variables
 };
 
 } // namespace harmony::normalize

@@ -203,6 +203,28 @@ void UpdateConverter::collectParameters(
     collectParameters(operand, parameters, seen);
 }
 
+/// Whether `value` is what a BatchNormalization moves the statistic to.
+static bool isRunningStatistic(Value value, Attribute statistic) {
+  auto skipIdentity = [](Value value) {
+    while (auto node = value.getDefiningOp<onnx::NodeOp>()) {
+      if (node.getOpType() != "Identity")
+        break;
+      value = node.getInputs().front();
+    }
+    return value;
+  };
+  value = skipIdentity(value);
+  auto node = value.getDefiningOp<onnx::NodeOp>();
+  if (!node || !isBatchNorm(node))
+    return false;
+  unsigned output = cast<OpResult>(value).getResultNumber();
+  if (output != 1 && output != 2)
+    return false;
+  auto read = skipIdentity(node.getInputs()[output + 2])
+                  .getDefiningOp<onnx::InitialValueOp>();
+  return read && read.getInitializerAttr() == statistic;
+}
+
 LogicalResult UpdateConverter::sortBindings() {
   auto returned =
       cast<onnx::ReturnOp>(n.graph.getBody().front().getTerminator());
@@ -216,6 +238,8 @@ LogicalResult UpdateConverter::sortBindings() {
           "update binding names '" + binding.result +
           "', which is not an output of the training graph");
     Value value = returned.getOperand(index);
+    if (isRunningStatistic(value, binding.initializer))
+      continue; // nn.assign's
     if (!n.rules.differentiated.contains(binding.initializer)) {
       others.push_back({binding.initializer, value});
       continue;

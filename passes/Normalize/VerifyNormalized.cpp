@@ -87,6 +87,13 @@ struct VerifyNormalizedPass
       if (!main.getResultAttrOfType<StringAttr>(i, nn::kNameAttr))
         return main.emitError("result ")
                << i << " of 'main' needs a name (" << nn::kNameAttr << ")";
+    llvm::DenseSet<Attribute> assigned;
+    for (auto assign : main.getBody().front().getOps<nn::AssignOp>())
+      if (!assigned.insert(assign.getVariableAttr()).second ||
+          !assign.getValue().getDefiningOp())
+        return assign.emitError("assigns ")
+               << assign.getVariableAttr()
+               << ", accepted is one value that main computes";
     bool ok = true;
     for (auto loss : main.getBody().front().getOps<nn::LossOp>())
       if (loss.getDenominator() && dependsOnTrained(loss.getDenominator())) {

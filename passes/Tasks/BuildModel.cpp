@@ -48,6 +48,7 @@ public:
     problem.training = options.training;
     problem.batch = options.batch;
     problem.splittable = options.splittable;
+    problem.mixing = options.mixing;
     problem.microbatches = options.microbatches;
     if (problem.microbatches.empty())
       for (int64_t u = options.splittable ? 1 : options.batch;

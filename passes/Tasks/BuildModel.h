@@ -28,6 +28,7 @@ struct ModelOptions {
   /// Candidates, ascending, from 1 to the batch; none: its divisors.
   std::vector<int64_t> microbatches;
   bool splittable = true;
+  bool mixing = false; ///< Problem::mixing
   CostRates rates;
 };
 

@@ -170,6 +170,8 @@ const std::vector<Row> &rows() {
          int e = c.first(EventKind::Run);
          c.plan.events.push_back(c.event(e));
        }},
+      {1, "samples are combined otherwise backwards than forwards",
+       "microbatch", gathered, [](Case &c) { c.problem.mixing = true; }},
       {1, "a Run does not wait for the copy of its input", "read-order", ring,
        [](Case &c) {
          int e = c.find([&](const Event &event) {
