@@ -9,7 +9,8 @@ given, or lacks them, is left out, and the script says so:
 
     python3 -m venv torch && torch/bin/pip install torch numpy
     python3 -m venv jax && jax/bin/pip install jax optax
-    python3.11 -m venv ort && ort/bin/pip install onnxruntime-training-cpu==1.19.2 'numpy<2' onnx==1.16.2 'protobuf<5' torch
+    python3.11 -m venv ort
+    ort/bin/pip install onnxruntime-training-cpu==1.19.2 'numpy<2' onnx==1.16.2 'protobuf<5' torch
 
 Every peer trains the same model with AdamW on one batch of random data. Processes are bound to as many processors as
 there are threads. Of the rounds the fastest step counts; "first step" is the wall clock of the first round from the
@@ -42,7 +43,8 @@ def models(quick):
         return Model(*arguments, less if quick else {})
     transformer = dict(layers=6, hidden=384, heads=6, length=128, vocabulary=8192)
     return {model.name: model for model in (
-        of("resnet", make_models.make_resnet, 8, "ResNet-18", dict(width=64, image=224, classes=1000), width=8, image=64),
+        of("resnet", make_models.make_resnet, 8, "ResNet-18", dict(width=64, image=224, classes=1000), width=8,
+           image=64),
         of("bert", make_models.make_bert, 8, "BERT-like", {**transformer, "classes": 2}, layers=1, hidden=96),
         of("gpt", make_models.make_gpt, 8, "GPT-2-like", transformer, layers=1, hidden=96))}
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Writes transformers, convolutional and residual networks and perceptrons with random weights as ONNX, in the form that exporters
-give them.
+"""Writes transformers, convolutional and residual networks and perceptrons with random weights as ONNX, in the form
+that exporters give them.
 
-    make_models.py gpt OUT.onnx [--layers 6 --hidden 384 --heads 6 --length 128 --vocabulary 8192 --external 0 --long 0]
-    make_models.py bert OUT.onnx [--layers 6 --hidden 384 --heads 6 --length 128 --vocabulary 8192 --classes 2]
+    make_models.py gpt OUT.onnx [--layers 6 --hidden 384 --heads 6 --length 128 --vocabulary 8192 --external 0
+                                 --long 0]
+    make_models.py bert OUT.onnx [--layers 6 --hidden 384 --heads 6 --length 128 --vocabulary 8192 --classes 2
+                                  --long 0]
     make_models.py resnet OUT.onnx [--width 64 --image 224 --classes 1000]
     make_models.py vgg OUT.onnx [--stages 5 --convolutions 5 --width 32 --image 32 --hidden 256 --classes 10]
     make_models.py mlp OUT.onnx [--layers 4 --inputs 784 --hidden 2048 --classes 10]
@@ -317,7 +319,8 @@ def main():
         for name, default in options.items():
             sub.add_argument(f"--{name}", type=int, default=default)
     arguments = vars(parser.parse_args())
-    {"gpt": make_gpt, "bert": make_bert, "resnet": make_resnet, "vgg": make_vgg, "mlp": make_mlp}[arguments.pop("kind")](**arguments)
+    makers = {"gpt": make_gpt, "bert": make_bert, "resnet": make_resnet, "vgg": make_vgg, "mlp": make_mlp}
+    makers[arguments.pop("kind")](**arguments)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ the targets harmonyc and gemm_ceiling.
 import argparse, json, pathlib, re, statistics, subprocess, sys, tempfile
 
 import make_models
+import measuring
 
 HERE = pathlib.Path(__file__).resolve().parent
 FAMILIES = ("gemm", "pointwise", "row", "column", "gather", "copy", "update", "transfers")
@@ -169,9 +170,7 @@ def main():
     text = tables(*measure(arguments))
     print(text)
     if arguments.write:
-        before, rest = arguments.write.read_text().split(MARKERS[0])
-        after = rest.split(MARKERS[1])[1]
-        arguments.write.write_text(f"{before}{MARKERS[0]}\n{text}\n{MARKERS[1]}{after}")
+        measuring.replace_between(arguments.write, MARKERS, text)
 
 
 if __name__ == "__main__":

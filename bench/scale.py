@@ -5,9 +5,9 @@
                    [--write docs/Performance.md]
 
 Hidden 1600, 25 heads, vocabulary 50257, length 1024, random weights in a file beside the model (1.5 billion of them at
-48 layers, 6 GB). Models are made in the folder where they are not there yet and stay: 12, 48 and 96 layers in both forms
-need 40 GB. The short form has one operator for each norm and gelu; the long form is what PyTorch's older exporter writes
-(bench/make_models.py), about six times the nodes. Times are those of the processor, which other work on the machine
+48 layers, 6 GB). Models are made in the folder where they are not there yet and stay: 12, 48 and 96 layers in both
+forms need 40 GB. The short form has one operator for each norm and gelu; the long form is what PyTorch's older exporter
+writes (bench/make_models.py), six times the nodes. Times are those of the processor, which other work on the machine
 disturbs less than the wall clock; memory is the peak of pages that belong to no file. --tiny takes models of a few
 kilobytes, to try the script. Ends with 1 if the kernels depend on the depth. Needs NumPy and the target harmonyc.
 """

@@ -50,7 +50,8 @@ def bert(p, input_ids, labels, heads, **_):
 
 def convolution(p, x, stride):
     pad = p.shape[0] // 2
-    return lax.conv_general_dilated(x, p, (stride, stride), [(pad, pad)] * 2, dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    layouts = ("NHWC", "HWIO", "NHWC")
+    return lax.conv_general_dilated(x, p, (stride, stride), [(pad, pad)] * 2, dimension_numbers=layouts)
 
 
 def batch_norm(p, x, statistics, name):

@@ -551,9 +551,9 @@ void Importer::importNode(Scope &scope, const NodeProto &node) {
       builder.getI64IntegerAttr(onnx::getSinceVersion(node.op_type(), domain,
                                                       prepared.opsets[domain])),
       attributes.getDictionary(builder.getContext()), names, inputs);
-  DictionaryAttr metadata = importMetadata(node.metadata_props(), "");
-  if (options.nodeMetadata && metadata)
-    op->setAttr("onnx.metadata", metadata);
+  if (options.nodeMetadata)
+    if (DictionaryAttr metadata = importMetadata(node.metadata_props(), ""))
+      op->setAttr("onnx.metadata", metadata);
   for (auto [name, result] : llvm::zip(node.output(), op.getOutputs()))
     if (!name.empty())
       scope.values[name] = result;
