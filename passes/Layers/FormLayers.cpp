@@ -126,7 +126,8 @@ public:
     for (size_t i = 0; i + 1 < heavy.size(); ++i) {
       size_t best = heavy[i].last;
       for (size_t p = heavy[i].last; p < heavy[i + 1].first; ++p)
-        if (bytes[p] < bytes[best])
+        if (std::pair(bytes[p], values[p]) <
+            std::pair(bytes[best], values[best]))
           best = p;
       gaps.push_back({best, bytes[best], values[best]});
     }

@@ -19,7 +19,8 @@ def FormLayersPass : Pass<"harmony-form-layers", "mlir::ModuleOp"> {
 
     The chain is cut where few bytes are live: between two heavy ops (products, look-ups in
     a trained table) at the first position with the least live bytes, if one value crosses
-    it or its neighbours are wider. What depends on inputs or on weights alone is cheap and
+    it or its neighbours are wider. Products that are marked alike (`nn.undivided`), and what is
+    between them, stay in one layer. What depends on inputs or on weights alone is cheap and
     has no place in the chain: it is repeated in every layer that reads it, so that masks
     and transposed weights never travel. Loss denominators, which depend on inputs alone,
     are gathered in `@prologue`.

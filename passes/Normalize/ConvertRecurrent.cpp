@@ -226,10 +226,10 @@ private:
   }
 
   /// Slice `index` of width H of the last axis.
-  Tensor gate(const Tensor &tensor, int64_t index, int64_t count = 1) {
-    return tensor ? t.sliceAxis(tensor, tensor.rank() - 1, index * hidden,
-                                count * hidden)
-                  : tensor;
+  Tensor gate(const Tensor &tensor, int64_t index) {
+    return tensor
+               ? t.sliceAxis(tensor, tensor.rank() - 1, index * hidden, hidden)
+               : tensor;
   }
 
   Tensor addIf(const Tensor &a, const Tensor &b) { return b ? t.add(a, b) : a; }
@@ -307,11 +307,24 @@ private:
     llvm_unreachable("all cells are covered");
   }
 
+  /// All gates of the inputs' part and of the state's: views come first, so
+  /// that nothing is between the pointwise work of a step, which is one kernel.
+  SmallVector<std::pair<Tensor, Tensor>> splitGates(const Tensor &inputs,
+                                                    const Tensor &ofState) {
+    SmallVector<std::pair<Tensor, Tensor>> parts;
+    for (int64_t i = 0; i < gates; ++i)
+      parts.push_back({gate(inputs, i), Tensor()});
+    int64_t count = ofState ? ofState.shape().back().size / hidden : 0;
+    for (int64_t i = 0; i < count; ++i)
+      parts[i].second = gate(ofState, i);
+    return parts;
+  }
+
   /// Gates in the order i, o, f, c; peepholes i, o, f.
   State advanceLSTM(const Tensor &inputs, const State &state) {
-    Tensor ofState = product(state.h, weights);
+    auto parts = splitGates(inputs, product(state.h, weights));
     auto sum = [&](int64_t index, const Tensor &watched) {
-      Tensor value = addIf(gate(inputs, index), gate(ofState, index));
+      Tensor value = addIf(parts[index].first, parts[index].second);
       return directionPeepholes && index < 3
                  ? addIf(value,
                          multiplyIf(gate(directionPeepholes, index), watched))
@@ -326,26 +339,28 @@ private:
     return {t.multiply(o, activate(functions[2], c)), c};
   }
 
-  /// Gates in the order z, r, h.
+  /// Gates in the order z, r, h. Without `resetsAfter` the last gate's product
+  /// reads the state that is reset, and is one of its own.
   State advanceGRU(const Tensor &inputs, const State &state) {
-    int64_t early = resetsAfter ? 3 : 2; // gates whose product reads the state
-    Tensor ofState = product(
-        state.h,
-        resetsAfter ? weights : t.sliceAxis(weights, 0, 0, early * hidden));
-    Tensor z = activate(functions[0], addIf(gate(inputs, 0), gate(ofState, 0)));
+    int64_t early = 2 * hidden;
+    auto parts = splitGates(
+        inputs,
+        product(state.h,
+                resetsAfter ? weights : t.sliceAxis(weights, 0, 0, early)));
+    Tensor z = activate(functions[0], addIf(parts[0].first, parts[0].second));
     Tensor reset =
-        activate(functions[0], addIf(gate(inputs, 1), gate(ofState, 1)));
+        activate(functions[0], addIf(parts[1].first, parts[1].second));
     Tensor late;
     if (resetsAfter) {
-      late = gate(ofState, 2);
+      late = parts[2].second;
       if (directionBias)
         late = late ? t.add(late, directionBias) : directionBias;
       late = multiplyIf(reset, late);
     } else {
       late = product(multiplyIf(reset, state.h),
-                     t.sliceAxis(weights, 0, early * hidden, hidden));
+                     t.sliceAxis(weights, 0, early, hidden));
     }
-    Tensor candidate = activate(functions[1], addIf(gate(inputs, 2), late));
+    Tensor candidate = activate(functions[1], addIf(parts[2].first, late));
     // (1 - z) candidate + z h
     Tensor h = t.multiply(t.subtract(t.scalarLike(z, 1), z), candidate);
     return {addIf(h, multiplyIf(z, state.h)), Tensor()};

@@ -16,6 +16,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace harmony;
@@ -548,16 +549,42 @@ private:
     return -1;
   }
 
+  /// Equal for kernels that are equal: steps of a recurrence have the same
+  /// ones, which are then emitted once.
+  static std::string describe(const codegen::KernelSpec &spec) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    spec.op->print(stream, OpPrintingFlags().useLocalScope());
+    llvm::interleaveComma(spec.op->getOperandTypes(), stream);
+    auto list = [&](const auto &values) {
+      stream << ';';
+      llvm::interleaveComma(values, stream);
+    };
+    for (const codegen::View &view : spec.operands)
+      list(view.strides);
+    stream << '=';
+    for (const codegen::View &view : spec.results)
+      list(view.strides);
+    list(spec.accumulate);
+    list(spec.inPlace);
+    return text;
+  }
+
   LogicalResult addKernel(const codegen::KernelSpec &spec,
                           ArrayRef<View> results, Location loc) {
-    FailureOr<codegen::EmittedKernel> emitted =
-        codegen::emitHostKernel(spec, kernels);
-    if (failed(emitted))
-      return failure();
+    auto [known, isNew] = emittedKernels.try_emplace(describe(spec));
+    if (isNew) {
+      FailureOr<codegen::EmittedKernel> emitted =
+          codegen::emitHostKernel(spec, kernels);
+      if (failed(emitted))
+        return failure();
+      known->second = std::move(*emitted);
+    }
+    const codegen::EmittedKernel &emitted = known->second;
     SmallVector<int> temporaries;
-    for (int64_t bytes : emitted->temporaries)
+    for (int64_t bytes : emitted.temporaries)
       temporaries.push_back(task.addWorkspace(bytes));
-    for (const codegen::Launch &part : emitted->launches) {
+    for (const codegen::Launch &part : emitted.launches) {
       Launch launch{loc, Launch::Kind::Kernel};
       launch.kernel = part.function;
       launch.extent = part.extent;
@@ -649,6 +676,7 @@ private:
   DenseMap<Value, View> views;
   DenseMap<Operation *, Destination> concatenations, sums;
   DenseMap<Value, View> reordered; ///< the last copy of a product's operand
+  llvm::StringMap<codegen::EmittedKernel> emittedKernels; ///< by description
 };
 
 } // namespace

@@ -27,18 +27,20 @@ int TaskBuilder::addBuffer(int slot, int64_t bytes) {
 }
 
 int TaskBuilder::addSaved(int64_t index) {
-  int64_t offset = 0, total = 0;
-  for (auto [position, type] : llvm::enumerate(options.savedTypes)) {
-    total = schedule::alignTo64(total);
-    if (static_cast<int64_t>(position) == index)
-      offset = total;
-    total += tensorBytes(nn::instantiate(type, options.microbatch));
+  auto bytesOf = [&](RankedTensorType type) {
+    return tensorBytes(nn::instantiate(type, options.microbatch));
+  };
+  if (savedOffsets.empty()) {
+    int64_t total = 0;
+    for (RankedTensorType type : options.savedTypes) {
+      savedOffsets.push_back(schedule::alignTo64(total));
+      total = savedOffsets.back() + bytesOf(type);
+    }
+    cost.saved = total;
   }
-  cost.saved = total;
-  int64_t bytes = tensorBytes(
-      nn::instantiate(options.savedTypes[index], options.microbatch));
-  int buffer = addBuffer(addSlot(SlotKind::saved, 0, total), bytes);
-  buffers[buffer].offset = offset;
+  int buffer = addBuffer(addSlot(SlotKind::saved, 0, cost.saved),
+                         bytesOf(options.savedTypes[index]));
+  buffers[buffer].offset = savedOffsets[index];
   return buffer;
 }
 

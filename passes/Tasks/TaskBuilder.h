@@ -85,6 +85,7 @@ private:
   llvm::SmallVector<Buffer> buffers;
   std::vector<Launch> launches;
   TaskCost cost;
+  llvm::SmallVector<int64_t> savedOffsets; ///< within the saved block
 };
 
 } // namespace harmony

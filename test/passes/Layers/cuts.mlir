@@ -147,3 +147,31 @@ func.func @main(%x: tensor<?x4xf32, #nn.batch<0, 1>> {nn.name = "x"}) -> (tensor
   %1 = nn.gelu %0 : tensor<?x4xf32, #nn.batch<0, 1>>
   return %1 : tensor<?x4xf32, #nn.batch<0, 1>>
 }
+
+// -----
+
+// CHECK-LABEL: {{^}}// {{-+$}}
+// Products of one recurrent node stay in one layer, though one value alone is live between them; the mark is gone.
+nn.variable <parameter> @a : tensor<4x4xf32>
+nn.variable <parameter> @r : tensor<4x4xf32>
+nn.variable <parameter> @c : tensor<4x4xf32>
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[A:.*]] = call @layer_0({{.*}}) {nn.layer_name = "a"}
+// CHECK-NEXT:    %[[B:.*]] = call @layer_1({{.*}}, %[[A]]) {nn.layer_name = "r"}
+// CHECK-NEXT:    call @layer_2({{.*}}, %[[B]]) {nn.layer_name = "c"}
+// CHECK-NEXT:    nn.loss
+// CHECK:       func.func private @layer_0
+// CHECK-NOT:     nn.undivided
+func.func @main(%x: tensor<?x4xf32, #nn.batch<0, 1>> {nn.name = "x"}) {
+  %a = nn.get @a : tensor<4x4xf32>
+  %r = nn.get @r : tensor<4x4xf32>
+  %c = nn.get @c : tensor<4x4xf32>
+  %0 = nn.dot_general %x, %a batch [] x [] contract [1] x [0] : tensor<?x4xf32, #nn.batch<0, 1>>, tensor<4x4xf32> -> tensor<?x4xf32, #nn.batch<0, 1>>
+  %1 = nn.dot_general %0, %r batch [] x [] contract [1] x [0] {nn.undivided = "cell"} : tensor<?x4xf32, #nn.batch<0, 1>>, tensor<4x4xf32> -> tensor<?x4xf32, #nn.batch<0, 1>>
+  %2 = nn.dot_general %1, %r batch [] x [] contract [1] x [0] {nn.undivided = "cell"} : tensor<?x4xf32, #nn.batch<0, 1>>, tensor<4x4xf32> -> tensor<?x4xf32, #nn.batch<0, 1>>
+  %3 = nn.dot_general %2, %r batch [] x [] contract [1] x [0] {nn.undivided = "cell"} : tensor<?x4xf32, #nn.batch<0, 1>>, tensor<4x4xf32> -> tensor<?x4xf32, #nn.batch<0, 1>>
+  %4 = nn.dot_general %3, %c batch [] x [] contract [1] x [0] : tensor<?x4xf32, #nn.batch<0, 1>>, tensor<4x4xf32> -> tensor<?x4xf32, #nn.batch<0, 1>>
+  %5 = nn.reduce sum %4 over [0, 1] : tensor<?x4xf32, #nn.batch<0, 1>> -> tensor<f32>
+  nn.loss %5 scale 1.0 count 1.0 : tensor<f32>
+  return
+}
