@@ -182,6 +182,8 @@ ConverterTable::ConverterTable() {
   addResizeConverters(*this);
   addLossConverters(*this);
   addRecurrentConverters(*this);
+  addSelectConverters(*this);
+  addEinsumConverters(*this);
 }
 
 void ConverterTable::onOp(StringRef name,

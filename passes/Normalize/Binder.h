@@ -124,6 +124,8 @@ void addPadConverters(ConverterTable &table);
 void addResizeConverters(ConverterTable &table);
 void addLossConverters(ConverterTable &table);
 void addRecurrentConverters(ConverterTable &table);
+void addSelectConverters(ConverterTable &table);
+void addEinsumConverters(ConverterTable &table);
 
 bool isBatchNorm(onnx::NodeOp node);
 /// Whether a BatchNormalization normalises by statistics of the batch.

@@ -102,6 +102,15 @@ Tensor GraphConverter::get(Value value) const {
   return entry == values.end() ? Tensor() : entry->second.tensor;
 }
 
+/// Why some operators never will be.
+static StringRef getReason(StringRef name) {
+  if (llvm::is_contained({"NonZero", "Unique", "NonMaxSuppression", "Compress"},
+                         name))
+    return ": the shape of its result depends on the data, and every extent "
+           "must be known at compile time";
+  return "";
+}
+
 LogicalResult GraphConverter::checkSupported(ArrayRef<Operation *> ops) {
   bool ok = true;
   const ConverterTable &table = getConverterTable();
@@ -114,7 +123,7 @@ LogicalResult GraphConverter::checkSupported(ArrayRef<Operation *> ops) {
     SmallVector<int64_t> versions =
         table.getVersions(node.getDomain(), node.getOpType());
     if (versions.empty()) {
-      error << "the operator is not supported";
+      error << "the operator is not supported" << getReason(node.getOpType());
       continue;
     }
     error << "this version of the operator is not supported; supported are ";

@@ -534,16 +534,40 @@ Tensor TensorBuilder::gather(const Tensor &x, const Tensor &indices,
                      emit<nn::GatherOp>(getType(shape, x.type()), value, at,
                                         axis, batchDims));
   }
+  // A graph input is checked by the data loader.
   Tensor at = indices;
-  // A graph input is checked by the data loader; elsewhere negative indices
-  // count from the end, as ONNX has it.
   if (!indices.isKnown() && !isFromInput(materialize(indices)))
-    at = select(compare(Compare::Less, indices, scalarLike(indices, 0)),
-                add(indices, scalarLike(indices, extent)), indices);
+    at = fromEnd(indices, extent);
   Value value = materialize(x), atValue = materialize(at);
   if (!value || !atValue)
     return Tensor();
   return withValue(x.type(), shape,
                    emit<nn::GatherOp>(getType(shape, x.type()), value, atValue,
                                       axis, batchDims));
+}
+
+/// Negative indices count from the end, as ONNX has it.
+Tensor TensorBuilder::fromEnd(const Tensor &indices, int64_t extent) {
+  return select(compare(Compare::Less, indices, scalarLike(indices, 0)),
+                add(indices, scalarLike(indices, extent)), indices);
+}
+
+Tensor TensorBuilder::scatterAdd(ArrayRef<Extent> shape, const Tensor &indices,
+                                 const Tensor &updates, int64_t axis,
+                                 int64_t batchDims) {
+  if (!indices || !updates)
+    return Tensor();
+  Value at = materialize(fromEnd(indices, shape[axis].size)),
+        value = materialize(updates);
+  if (!at || !value)
+    return Tensor();
+  RankedTensorType type = getType(shape, updates.type());
+  auto read = nn::inferGather(type, mlir::cast<RankedTensorType>(at.getType()),
+                              axis, batchDims);
+  if (failed(read) || *read != value.getType())
+    return fail("updates " + toString(updates.shape()) + " at indices " +
+                toString(indices.shape()) + " do not fit into " +
+                toString(shape));
+  return withValue(updates.type(), shape,
+                   emit<nn::ScatterAddOp>(type, at, value, axis, batchDims));
 }

@@ -194,6 +194,10 @@ public:
              llvm::ArrayRef<int64_t> high);
   Tensor gather(const Tensor &x, const Tensor &indices, int64_t axis,
                 int64_t batchDims = 0);
+  /// The adjoint of `gather` into zeros of `shape`: what `updates` have for one
+  /// place adds up.
+  Tensor scatterAdd(llvm::ArrayRef<Extent> shape, const Tensor &indices,
+                    const Tensor &updates, int64_t axis, int64_t batchDims);
   Tensor unsqueeze(const Tensor &x, llvm::ArrayRef<int64_t> sortedAxes);
   Tensor squeeze(const Tensor &x, llvm::ArrayRef<int64_t> axes);
   /// The index along `axis`.
@@ -282,6 +286,7 @@ private:
   Tensor scaleSum(const Tensor &sum, const Element &factor, bool isReal,
                   bool invert);
   Tensor mapSum(const Tensor &sum, llvm::function_ref<Tensor(Tensor)> map);
+  Tensor fromEnd(const Tensor &indices, int64_t extent);
   std::optional<Tensor> gatherOwnSample(const Tensor &x, const Tensor &indices);
   Tensor toChannelsFirst(const Tensor &x);
   std::optional<llvm::SmallVector<Tensor>>

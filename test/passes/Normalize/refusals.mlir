@@ -3,8 +3,8 @@
 
 // All operators without a converter are reported at once.
 onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<f32> {onnx.name = "loss"}) {
-  // expected-error@+1 {{node 'h' (Hardmax, opset version 13): the operator is not supported}}
-  %0 = onnx.node "Hardmax"(%x) version 13 {} names ["h"] : (tensor<?x3xf32>) -> tensor<?x3xf32>
+  // expected-error@+1 {{node 'h' (MatMulInteger, opset version 10): the operator is not supported}}
+  %0 = onnx.node "MatMulInteger"(%x, %x) version 10 {} names ["h"] : (tensor<?x3xf32>, tensor<?x3xf32>) -> tensor<?x3xf32>
   // expected-error@+1 {{node 'd' (Det, opset version 22): the operator is not supported}}
   %1 = onnx.node "Det"(%0) version 22 {} names ["d"] : (tensor<?x3xf32>) -> tensor<?x3xf32>
   // expected-error@+1 {{node 'g' (BatchNormalization, opset version 15): the operator is not supported}}
@@ -16,7 +16,7 @@ onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}
 
 // Operators that no output needs do not matter.
 onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<f32> {onnx.name = "loss"}) {
-  %0 = onnx.node "Hardmax"(%x) version 13 {} names ["h"] : (tensor<?x3xf32>) -> tensor<?x3xf32>
+  %0 = onnx.node "MatMulInteger"(%x, %x) version 10 {} names ["h"] : (tensor<?x3xf32>, tensor<?x3xf32>) -> tensor<?x3xf32>
   %l = onnx.node "ReduceMean"(%x) version 18 {keepdims = 0 : si64} : (tensor<?x3xf32>) -> tensor<f32>
   onnx.return %l : tensor<f32>
 }
@@ -159,7 +159,7 @@ onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}
 
 // -----
 
-// expected-error@+1 {{axis 0 of the inputs has several symbols (batch, rows): name the one that is the batch}}
+// expected-error@+1 {{axis 0 of the inputs has several symbols (batch, rows): give all but the batch an extent by --dim NAME=EXTENT, or export inputs with one name for it}}
 onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}, %y: tensor<?x3xf32> {onnx.name = "y", onnx.dims = ["rows", 3]}) -> (tensor<f32> {onnx.name = "loss"}) {
   %l = onnx.node "ReduceMean"(%x) version 18 {keepdims = 0 : si64} : (tensor<?x3xf32>) -> tensor<f32>
   onnx.return %l : tensor<f32>
@@ -179,4 +179,12 @@ onnx.graph @main(%x: tensor<4x3xf32> {onnx.name = "x"}, %y: tensor<5x3xf32> {onn
 onnx.graph @main(%x: tensor<3x?xf32> {onnx.name = "x", onnx.dims = [3, "batch"]}, %y: tensor<?xf32> {onnx.name = "y", onnx.dims = ["batch"]}) -> (tensor<f32> {onnx.name = "loss"}) {
   %l = onnx.node "ReduceMean"(%y) version 18 {keepdims = 0 : si64} : (tensor<?xf32>) -> tensor<f32>
   onnx.return %l : tensor<f32>
+}
+
+// -----
+
+onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<2x?xi64> {onnx.name = "y"}) {
+  // expected-error@+1 {{node 'y' (NonZero, opset version 13): the operator is not supported: the shape of its result depends on the data, and every extent must be known at compile time}}
+  %y = onnx.node "NonZero"(%x) version 13 {} names ["y"] : (tensor<?x3xf32>) -> tensor<2x?xi64>
+  onnx.return %y : tensor<2x?xi64>
 }
