@@ -28,6 +28,7 @@
 #include "llvm/Support/Path.h"
 
 #include <set>
+#include <sys/resource.h>
 
 using namespace mlir;
 using namespace harmony;
@@ -44,12 +45,22 @@ int Compilation::error(const std::string &message, int exitCode) const {
 // Stages
 //===----------------------------------------------------------------------===//
 
+/// Seconds of processor time of this process, its system calls included.
+static double processorSeconds() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  auto seconds = [](const timeval &time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * time.tv_usec;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
 int Compilation::run(const std::string &name, llvm::function_ref<int()> stage) {
   auto begin = std::chrono::steady_clock::now();
+  double processor = processorSeconds();
   int exitCode = stage();
-  times.emplace_back(name, std::chrono::duration<double>(
-                               std::chrono::steady_clock::now() - begin)
-                               .count());
+  std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
+  times.push_back({name, wall.count(), processorSeconds() - processor});
   if (exitCode == kDone && !options.dumpStages.empty()) {
     llvm::SmallString<128> path(options.dumpStages);
     std::error_code failure = llvm::sys::fs::create_directories(path);
@@ -67,8 +78,10 @@ int Compilation::run(const std::string &name, llvm::function_ref<int()> stage) {
 }
 
 void Compilation::printTimes() const {
-  for (const auto &[name, seconds] : times)
-    llvm::errs() << llvm::format("%10.3f s  ", seconds) << name << '\n';
+  for (const StageTime &time : times)
+    llvm::errs() << llvm::format("%10.3f s %10.3f s of the processor  ",
+                                 time.wall, time.processor)
+                 << time.stage << '\n';
 }
 
 int Compilation::runPasses(llvm::function_ref<void(OpPassManager &)> build) {
@@ -98,6 +111,9 @@ PipelineOptions harmony::getPipelineOptions(const CompilerOptions &options) {
   pipeline.normalize.trainable = options.trainable;
   pipeline.normalize.freeze = options.freeze;
   pipeline.normalize.forward = options.forward;
+  pipeline.normalize.samples = options.allowBatchMixing && options.microbatch
+                                   ? *options.microbatch
+                                   : options.batch.value_or(0);
   pipeline.normalize.batchNorm = options.batchNorm;
   pipeline.normalize.runningVariance = options.runningVariance;
   if (!options.optimizer.empty())
@@ -153,6 +169,12 @@ int Compilation::findBatch() {
     return error("--microbatch " + std::to_string(*options.microbatch) +
                      " is more than the batch of " + std::to_string(batch),
                  kUsage);
+  auto whole = (*module)->getAttrOfType<IntegerAttr>(nn::kWholeBatchAttr);
+  if (whole && batch % whole.getInt() != 0)
+    return error("--microbatch " + std::to_string(whole.getInt()) +
+                     " does not divide the batch of " + std::to_string(batch) +
+                     ", which it must where samples are combined",
+                 kUsage);
   return checkSplitting();
 }
 
@@ -172,8 +194,9 @@ int Compilation::checkSplitting() const {
                         " samples cannot be split, since";
   for (auto node : nodes.getAsRange<StringAttr>())
     message += "\n  " + node.str();
-  return error(message + "\nwith --allow-batch-mixing each microbatch does that "
-                         "by its own samples, which changes the results");
+  return error(message +
+               "\nwith --allow-batch-mixing each microbatch does that "
+               "by its own samples, which changes the results");
 }
 
 int Compilation::layers() { return runPasses(buildLayersStage); }
@@ -205,20 +228,23 @@ int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
         batch, static_cast<int>(machine.devices.size()),
         searchOptions(wanted, forTraining));
   }
-  // Evaluation combines nothing.
+  // Statistics of batches are not taken in evaluation; other models combine
+  // samples there too.
+  auto whole = (*module)->getAttrOfType<IntegerAttr>(nn::kWholeBatchAttr);
   bool combines =
-      forTraining && (*module)->hasAttr(nn::kUnsplittableAttr);
+      (forTraining || whole) && (*module)->hasAttr(nn::kUnsplittableAttr);
   build.splittable = !combines || options.allowBatchMixing;
   build.mixing = combines && options.allowBatchMixing;
-  if (!build.splittable && !given)
+  if (!given && whole)
+    build.microbatches = {whole.getInt()};
+  else if (!given && !build.splittable)
     build.microbatches = {batch};
   build.rates.flopsPerSecond = machine.devices[0].flopsPerSecond;
   build.rates.bytesPerSecond = build.rates.updateBytesPerSecond =
       machine.devices[0].bytesPerSecond;
-  (*module)->setAttr(
-      kLanesAttr,
-      Builder(&context).getI64IntegerAttr(
-          target.isa == HostTarget::Isa::Avx512 ? 16 : 8));
+  (*module)->setAttr(kLanesAttr,
+                     Builder(&context).getI64IntegerAttr(
+                         target.isa == HostTarget::Isa::Avx512 ? 16 : 8));
   FailureOr<Model> built = buildModel(*module, *kernels, build);
   if (failed(built))
     return kRefused;

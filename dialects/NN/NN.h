@@ -56,6 +56,10 @@ inline constexpr llvm::StringLiteral kAssignsAttr = "nn.assigns";
 /// why.
 inline constexpr llvm::StringLiteral kUnsplittableAttr = "nn.unsplittable";
 
+/// Of a module whose samples cannot be told apart, in evaluation neither:
+/// every microbatch has exactly so many.
+inline constexpr llvm::StringLiteral kWholeBatchAttr = "nn.whole_batch";
+
 /// The batch attribute of a type, null where the type has none.
 BatchAttr getBatch(mlir::Type type);
 

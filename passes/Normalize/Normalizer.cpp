@@ -8,20 +8,23 @@
 #include "passes/Normalize/Normalizer.h"
 
 #include "passes/Normalize/Binder.h"
+#include "passes/Normalize/Fuse.h"
 #include "passes/Normalize/TensorBuilderDetail.h"
+#include "passes/Normalize/TrainingChecks.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/Support/Regex.h"
 
-#include <cstring>
 
 using namespace mlir;
 using namespace harmony;
 using namespace harmony::normalize;
 
-Normalizer::Normalizer(ModuleOp module, const NormalizeOptions &options)
-    : module(module), options(options), context(module.getContext()),
-      files(module), lossLocation(module.getLoc()) {}
+Normalizer::Normalizer(ModuleOp module, const NormalizeOptions &options,
+                       int64_t wholeBatch)
+    : module(module), options(options), wholeBatch(wholeBatch),
+      context(module.getContext()), files(module),
+      lossLocation(module.getLoc()) {}
 
 LogicalResult Normalizer::run() {
   if (failed(findGraph()) || failed(decideRoles()) || failed(bindInputs()) ||
@@ -29,8 +32,12 @@ LogicalResult Normalizer::run() {
       failed(emitOutputs()) || failed(convertUpdates()))
     return failure();
   Block &body = main.getBody().front();
-  fuseGelu(body);
+  Fuser fuser(body);
+  if (options.fuse)
+    fuser.run();
   eraseDeadOps(body);
+  if (ArrayAttr report = fuser.takeReport())
+    module->setAttr(kFusionsAttr, report);
   createVariables();
   annotateIndices();
   noteUnsplittable();
@@ -76,6 +83,7 @@ LogicalResult Normalizer::decideRoles() {
     return failure();
   created->isTrainingGraph = rules.isTrainingGraph;
   created->findStatistics(module);
+  created->findSettings(module);
   created->exporterMarks =
       llvm::any_of(module.getOps<onnx::InitializerOp>(),
                    [](onnx::InitializerOp initializer) {
@@ -112,6 +120,7 @@ LogicalResult Normalizer::decideRoles() {
               }))
         emitWarning(module.getLoc())
             << flag << " " << expression << ": no initializer has such a name";
+  SmallVector<DecidedInitializer> decided;
   for (auto initializer : module.getOps<onnx::InitializerOp>()) {
     RoleDecision decision = rules.decide(initializer, files);
     if (options.forward && decision.role == nn::Role::parameter)
@@ -119,8 +128,12 @@ LogicalResult Normalizer::decideRoles() {
     auto symbol = SymbolRefAttr::get(initializer.getSymNameAttr());
     roles[symbol] = decision;
     initializers[initializer.getSymName()] = initializer;
+    decided.push_back({initializer, decision});
   }
-  return success();
+  if (options.forward || training)
+    return success();
+  warnOfExporter(module, decided);
+  return checkElementTypes(module, decided);
 }
 
 LogicalResult Normalizer::bindInputs() {
@@ -137,7 +150,8 @@ LogicalResult Normalizer::bindInputs() {
   Block *body = main.addEntryBlock();
   builder =
       std::make_unique<TensorBuilder>(module, OpBuilder::atBlockEnd(body));
-  builder->fixedBatch = inputs->fixedBatch;
+  builder->fixedBatch = wholeBatch ? 0 : inputs->fixedBatch;
+  builder->wholeBatch = wholeBatch;
   random = std::make_unique<RandomSource>(main);
   builder->random = random.get();
   builder->evaluationOnly = options.forward;
@@ -156,10 +170,22 @@ LogicalResult Normalizer::bindInputs() {
     main.setArgAttr(index, nn::kNameAttr,
                     moduleBuilder.getStringAttr(graph.getArgumentName(index)));
     Type element = cast<RankedTensorType>(argument.getType()).getElementType();
-    converter->bind(argument,
-                    builder->fromValue(body->getArgument(index), element));
+    converter->bind(argument, bindInput(body->getArgument(index), element));
   }
   return success();
+}
+
+/// An argument of main; all samples of a microbatch as one value where they
+/// cannot be told apart.
+Tensor Normalizer::bindInput(Value argument, Type elementType) {
+  Tensor input = builder->fromValue(argument, elementType);
+  if (!wholeBatch || input.batchAxis() < 0)
+    return input;
+  auto type = cast<RankedTensorType>(argument.getType());
+  Value whole =
+      nn::ReshapeOp::create(builder->getBuilder(), argument.getLoc(),
+                            nn::instantiate(type, wholeBatch), argument);
+  return builder->fromValue(whole, elementType);
 }
 
 Tensor Normalizer::bindInitializer(GraphConverter &target,
@@ -330,7 +356,9 @@ LogicalResult Normalizer::appendLoss() {
                            "', accepted are cross-entropy and mse");
   SmallVector<Output *> candidates;
   for (Output &output : outputs)
-    if (output.tensor.isFloat() && output.tensor.batchAxis() == 0 &&
+    if (output.tensor.isFloat() && output.tensor.rank() > 0 &&
+        (wholeBatch ? output.tensor.shape()[0] == Extent{wholeBatch, 0}
+                    : output.tensor.batchAxis() == 0) &&
         (options.lossOutput.empty() || output.name == options.lossOutput))
       candidates.push_back(&output);
   if (candidates.size() != 1) {
@@ -363,8 +391,8 @@ LogicalResult Normalizer::appendLoss() {
                              ", expected classes along the last axis");
     shape.pop_back();
   }
-  RankedTensorType type =
-      nn::getBatchType(shape, element, 0, prediction.shape()[0].factor);
+  RankedTensorType type = nn::getBatchType(
+      shape, element, 0, wholeBatch ? 1 : prediction.shape()[0].factor);
   std::string name = isCrossEntropy ? "labels" : "target";
   for (unsigned i = 0; i < main.getNumArguments(); ++i)
     if (main.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue() == name)
@@ -378,7 +406,7 @@ LogicalResult Normalizer::appendLoss() {
                                                attributes.getStringAttr(name))),
           lossLocation)))
     return graph.emitError("cannot add an input for the loss");
-  Tensor wanted = builder->fromValue(main.getArgument(index), element);
+  Tensor wanted = bindInput(main.getArgument(index), element);
   auto allAxes = [](const Tensor &x) {
     return x ? llvm::to_vector(llvm::seq<int64_t>(0, x.rank()))
              : SmallVector<int64_t>();
@@ -435,6 +463,17 @@ LogicalResult Normalizer::emitLoss() {
                                        toString(loss.shape()) +
                                        ", expected a floating scalar");
   builder->startNode(lossLocation);
+  if (wholeBatch) {
+    // Of one microbatch; the step's is the mean over microbatches.
+    Value value = builder->materialize(builder->reshape(loss, {}));
+    if (!value)
+      return emitError(lossLocation, "the loss: " + builder->takeError());
+    nn::LossOp::create(builder->getBuilder(), lossLocation, value, Value(),
+                       APFloat(1.0),
+                       APFloat(1.0 / static_cast<double>(wholeBatch)),
+                       /*constant=*/false);
+    return success();
+  }
   Tensor sum = builder->toBatchSum(loss);
   for (const Term &term : sum ? sum->terms : std::vector<Term>()) {
     Value numerator =
@@ -487,6 +526,15 @@ LogicalResult Normalizer::emitOutputs() {
       ok = false;
       continue;
     }
+    if (wholeBatch && output.tensor.rank() > 0 &&
+        output.tensor.shape()[0].size % wholeBatch == 0) {
+      auto type = cast<RankedTensorType>(value.getType());
+      value = nn::ReshapeOp::create(
+          builder->getBuilder(), output.location,
+          nn::getBatchType(type.getShape(), type.getElementType(), 0,
+                           type.getDimSize(0) / wholeBatch),
+          value);
+    }
     values.push_back(value);
     names.push_back(output.name);
   }
@@ -508,24 +556,6 @@ void harmony::normalize::eraseDeadOps(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))
       op.erase();
-}
-
-/// Variables whose value flows into a loss.
-static llvm::DenseSet<Attribute> findTrained(Block &body) {
-  llvm::DenseSet<Attribute> trained;
-  SmallVector<Value> worklist;
-  llvm::DenseSet<Operation *> seen;
-  for (auto loss : body.getOps<nn::LossOp>())
-    worklist.push_back(loss.getNumerator());
-  while (!worklist.empty()) {
-    Operation *op = worklist.pop_back_val().getDefiningOp();
-    if (!op || !seen.insert(op).second)
-      continue;
-    if (auto read = dyn_cast<nn::GetOp>(op))
-      trained.insert(read.getVariableAttr());
-    worklist.append(op->operand_begin(), op->operand_end());
-  }
-  return trained;
 }
 
 static Attribute getInitialValue(onnx::InitializerOp initializer,
@@ -551,35 +581,6 @@ static Attribute getInitialValue(onnx::InitializerOp initializer,
                            external.getOffset(), external.getLength());
 }
 
-/// Points out parameters that start equal: a tie that the export has lost,
-/// maybe.
-void Normalizer::reportEqual(
-    ArrayRef<std::pair<onnx::InitializerOp, RoleDecision>> variables) {
-  SmallVector<std::pair<onnx::InitializerOp, ArrayRef<char>>> seen;
-  for (auto [initializer, decision] : variables) {
-    FailureOr<ArrayRef<char>> bytes =
-        onnx::getInitializerBytes(initializer, files);
-    size_t size =
-        onnx::getElementByteSize(initializer.getTensorType().getElementType());
-    if (decision.role != nn::Role::parameter || mlir::failed(bytes) ||
-        bytes->size() <= size)
-      continue;
-    // All elements equal: a fresh bias or scale.
-    if (std::memcmp(bytes->data(), bytes->data() + size,
-                    bytes->size() - size) == 0)
-      continue;
-    for (auto &[other, otherBytes] : seen)
-      if (other.getTensorType() == initializer.getTensorType() &&
-          otherBytes == *bytes) {
-        initializer.emitRemark("'" + initializer.getOnnxName() + "' and '" +
-                               other.getOnnxName() +
-                               "' have equal elements; they are trained apart");
-        break;
-      }
-    seen.push_back({initializer, *bytes});
-  }
-}
-
 void Normalizer::createVariables() {
   Block &body = main.getBody().front();
   llvm::DenseSet<Attribute> read;
@@ -587,7 +588,7 @@ void Normalizer::createVariables() {
     read.insert(get.getVariableAttr());
   for (auto assign : body.getOps<nn::AssignOp>())
     read.insert(assign.getVariableAttr());
-  llvm::DenseSet<Attribute> trained = findTrained(body);
+  GradientPaths paths = findGradientPaths(body);
   // Constants that nothing reads any more.
   for (auto variable :
        llvm::make_early_inc_range(module.getOps<nn::VariableOp>()))
@@ -595,23 +596,39 @@ void Normalizer::createVariables() {
         !read.contains(SymbolRefAttr::get(variable.getSymNameAttr())))
       variable.erase();
 
-  SmallVector<std::pair<onnx::InitializerOp, RoleDecision>> created;
+  SmallVector<DecidedInitializer> created;
+  SmallVector<std::string> dropped, apart;
+  llvm::MapVector<Operation *, SmallVector<std::string>> cut;
   for (auto initializer : module.getOps<onnx::InitializerOp>()) {
     auto symbol = SymbolRefAttr::get(initializer.getSymNameAttr());
     RoleDecision decision = roles[symbol];
     bool isUsed = read.contains(symbol) || usedByUpdates.contains(symbol);
-    if (decision.role == nn::Role::parameter && !trained.contains(symbol) &&
-        !usedByUpdates.contains(symbol)) {
-      initializer.emitWarning("parameter '" + initializer.getOnnxName() +
-                              "' does not reach the loss: it is " +
-                              (isUsed ? "not trained" : "dropped"));
+    if (decision.role == nn::Role::parameter &&
+        !paths.trained.contains(symbol) && !usedByUpdates.contains(symbol)) {
+      std::string parameter = initializer.getOnnxName().str();
+      if (Operation *cause = paths.cut.lookup(symbol))
+        cut[cause].push_back(parameter);
+      else
+        (isUsed ? apart : dropped).push_back(parameter);
       decision =
           RoleDecision{nn::Role::frozen, "it does not reach the loss", false};
     }
     if (isUsed && !decision.isKnown)
       created.push_back({initializer, decision});
   }
-  reportEqual(created);
+  for (auto &[cause, names] : cut)
+    cause->emitWarning("no gradient passes this node, and parameters reach the "
+                       "loss by it alone: ")
+        << listNames(names) << "; they are not trained";
+  if (!apart.empty())
+    emitWarning(module.getLoc())
+        << "parameters that do not reach the loss are not trained: "
+        << listNames(apart);
+  if (!dropped.empty())
+    emitWarning(module.getLoc())
+        << "parameters that do not reach the loss are dropped: "
+        << listNames(dropped);
+  warnOfCopies(module, created, files);
   OpBuilder moduleBuilder = OpBuilder::atBlockBegin(module.getBody());
   for (auto &[initializer, decision] : created) {
     RankedTensorType type = initializer.getTensorType();

@@ -17,7 +17,10 @@ namespace harmony::normalize {
 /// Turns a module of the onnx dialect into one of nn, in place.
 class Normalizer {
 public:
-  Normalizer(mlir::ModuleOp module, const NormalizeOptions &options);
+  /// `wholeBatch`: the batch is an extent of so many samples, and nothing
+  /// follows it; 0: every value knows its batch axis.
+  Normalizer(mlir::ModuleOp module, const NormalizeOptions &options,
+             int64_t wholeBatch = 0);
   mlir::LogicalResult run();
 
 private:
@@ -37,18 +40,18 @@ private:
   mlir::LogicalResult appendLoss();
   mlir::LogicalResult emitLoss();
   mlir::LogicalResult emitOutputs();
+  Tensor bindInput(mlir::Value argument, mlir::Type elementType);
   mlir::LogicalResult convertUpdates();
   void annotateIndices();
   void noteUnsplittable();
   void createVariables();
-  void reportEqual(
-      llvm::ArrayRef<std::pair<onnx::InitializerOp, RoleDecision>> variables);
 
   // The update part of a training graph: see TrainingGraph.cpp.
   friend class UpdateConverter;
 
   mlir::ModuleOp module;
   const NormalizeOptions &options;
+  int64_t wholeBatch;
   mlir::MLIRContext *context;
   onnx::GraphOp graph;
   onnx::TrainingOp training;
@@ -71,9 +74,6 @@ private:
 
 /// Removes pure operations without uses.
 void eraseDeadOps(mlir::Block &block);
-
-/// Replaces 0.5 x (1 + erf(x / sqrt 2)) and its tanh approximation by nn.gelu.
-void fuseGelu(mlir::Block &block);
 
 } // namespace harmony::normalize
 

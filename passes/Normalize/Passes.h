@@ -31,6 +31,10 @@ struct NormalizeOptions {
   bool forward = false;
   std::string batchNorm;       ///< as-exported, train; "": refuse what needs it
   std::string runningVariance; ///< torch, onnx; "": by the optimizer
+  /// Samples of a microbatch where the model combines them, by what has no
+  /// rule for a part of the minibatch; 0: such a model is refused.
+  int64_t samples = 0;
+  bool fuse = true; ///< put together what exporters take apart
 };
 
 std::unique_ptr<mlir::Pass> createNormalizePass();

@@ -34,7 +34,10 @@ def NormalizePass : Pass<"harmony-normalize", "::mlir::ModuleOp"> {
     Option<"batchNorm", "batch-norm", "std::string", "\"\"",
            "What BatchNormalization of the inference form is: as-exported or train; default: refused where all are">,
     Option<"runningVariance", "bn-running-var", "std::string", "\"\"",
-           "Running variance of torch (N - 1) or onnx (N); default: onnx for a training graph">
+           "Running variance of torch (N - 1) or onnx (N); default: onnx for a training graph">,
+    Option<"samples", "samples", "int64_t", "0",
+           "Normalise a model that combines samples for microbatches of so many; 0: refuse it">,
+    Option<"fuse", "fuse", "bool", "true", "Put composites together that exporters have taken apart">
   ];
 }
 

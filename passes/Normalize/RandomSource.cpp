@@ -82,6 +82,21 @@ Tensor TensorBuilder::byMode(const Tensor &training, const Tensor &evaluation) {
 
 Tensor TensorBuilder::randomBits(ArrayRef<Extent> shape, StringRef name) {
   int64_t axis = getBatchAxis(shape);
+  if (random && axis < 0 && wholeBatch) {
+    // Where samples are not told apart, each draws its share of the elements.
+    int64_t count = getElementCount(shape),
+            share = (count + wholeBatch - 1) / wholeBatch;
+    Tensor drawn = randomBits({Extent{0, 1}, Extent{share, 0}}, name);
+    if (!drawn)
+      return Tensor();
+    Type type = drawn.type();
+    Value flat = emit<nn::ReshapeOp>(
+        getType({Extent{wholeBatch * share, 0}}, type), materialize(drawn));
+    return reshape(
+        sliceAxis(withValue(type, {Extent{wholeBatch * share, 0}}, flat), 0, 0,
+                  count),
+        shape);
+  }
   if (!random || axis < 0 || shape[axis].factor != 1)
     return fail("random numbers are drawn for samples; shape " +
                 toString(shape) + " has none, or several to an index");

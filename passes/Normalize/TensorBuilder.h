@@ -78,15 +78,6 @@ struct BatchNormRules {
   const llvm::SmallSetVector<mlir::Attribute, 16> *updated = nullptr;
 };
 
-/// What BatchNormalization means to the model.
-struct BatchNormRules {
-  bool train = false;   ///< nodes of the inference form train too
-  bool unbiased = true; ///< the running variance is sum / (N - 1), as PyTorch's
-  /// The initializers that the training graph updates; null: what trains
-  /// updates its statistics.
-  const llvm::SmallSetVector<mlir::Attribute, 16> *updated = nullptr;
-};
-
 enum class Compare { Equal, Less, LessOrEqual, Greater, GreaterOrEqual };
 enum class Reduction { Sum, Maximum, Minimum };
 
@@ -112,6 +103,9 @@ public:
   /// Samples per step where the model has a fixed batch, else 0: a constant
   /// extent in a reshape may stand for N then.
   int64_t fixedBatch = 0;
+  /// Samples of every microbatch where the batch is an extent like any other,
+  /// since the model combines samples; else 0.
+  int64_t wholeBatch = 0;
   /// Null where nothing may be random.
   RandomSource *random = nullptr;
   /// Products of the current node belong to one layer: see nn::kUndividedAttr.
@@ -238,19 +232,21 @@ public:
   struct Normalized {
     Tensor result, mean, inverseDeviation;
   };
+  /// `centered`: the mean is subtracted; otherwise there is none in the result.
   Normalized layerNorm(const Tensor &x, const Tensor &scale,
-                       const Tensor &shift, int64_t axis, double epsilon);
+                       const Tensor &shift, int64_t axis, double epsilon,
+                       bool centered = true);
   struct BatchNormalized {
     Tensor result, mean, variance;
   };
-  /// Normalises [.., C] by mean and variance (the biased one) of each channel in
-  /// the microbatch; scale, shift and statistics are [C].
+  /// Normalises [.., C] by mean and variance (the biased one) of each channel
+  /// in the microbatch; scale, shift and statistics are [C].
   BatchNormalized batchNorm(const Tensor &x, const Tensor &scale,
                             const Tensor &shift, double epsilon);
   /// How many elements of a microbatch a channel of [.., C] has: a scalar.
   Tensor channelCount(const Tensor &x);
-  /// Leaves `value` in the variable that `variable` reads, after each microbatch
-  /// of a training step. Fails for the second value of a variable.
+  /// Leaves `value` in the variable that `variable` reads, after each
+  /// microbatch of a training step. Fails for the second value of a variable.
   void assign(const Tensor &variable, const Tensor &value);
   Tensor gelu(const Tensor &x, bool tanhForm);
   /// Losses per row: logits [R.., C], labels [R..].
@@ -281,6 +277,8 @@ private:
                                  mlir::Type onnxElementType);
   Tensor withValue(mlir::Type type, llvm::ArrayRef<Extent> shape,
                    mlir::Value value);
+  template <typename OpTy>
+  Tensor alongAxis(const Tensor &x, int64_t axis);
   Tensor refuseBatchSum(const Tensor &x, llvm::StringRef what);
   Tensor linearOnSum(Binary kind, const Tensor &a, const Tensor &b);
   Tensor scaleSum(const Tensor &sum, const Element &factor, bool isReal,

@@ -27,6 +27,16 @@ Evaluator::Evaluator(const Blob &blob, Session &session, const Options &options)
       batchSpace(blob.header().batchBytes, "batch") {
   if (data.samples() < 1)
     throw Error(ExitCode::Data, "--val has no samples");
+  evaluated = data.samples();
+  if (blob.header().programs[HM_PROGRAM_EVALUATE].combines) {
+    evaluated -= evaluated % filler.batch();
+    if (evaluated == 0)
+      throw Error(ExitCode::Data,
+                  "--val has " + std::to_string(data.samples()) +
+                      " samples; the model combines samples and is compiled "
+                      "for batches of " +
+                      std::to_string(filler.batch()));
+  }
   if (!options.outputs.empty() && blob.outputs().empty())
     throw Error(ExitCode::Usage,
                 "--outputs: this executable has no outputs beside the loss");
@@ -111,7 +121,7 @@ void Evaluator::countCorrect(EvaluationRecord &record, int64_t firstSample,
 }
 
 EvaluationRecord Evaluator::run() {
-  const int64_t batch = filler.batch(), samples = data.samples();
+  const int64_t batch = filler.batch(), samples = evaluated;
   const int64_t batches = (samples + batch - 1) / batch;
   Span<HmLossTerm> terms = blob.lossTerms();
   std::vector<double> numerators(terms.size()), denominators(terms.size());
@@ -167,7 +177,7 @@ void Evaluator::writeOutputs(const std::vector<std::vector<char>> &bytes,
     if (output.perStep)
       array.shape.insert(array.shape.begin(), batches);
     else
-      array.shape[0] = data.samples();
+      array.shape[0] = evaluated;
     array.data = bytes[i].data();
     array.bytes = static_cast<int64_t>(bytes[i].size());
     arrays.push_back(array);

@@ -20,6 +20,8 @@ namespace harmony::runtime {
 /// Runs the evaluation program over --val, in order. The last batch is filled
 /// up with copies of the first sample; metric and outputs leave these out, and
 /// the loss, in which they cannot be told apart, is that of whole batches.
+/// Where the model combines samples (HmProgram::combines) only these are
+/// evaluated.
 class Evaluator {
 public:
   /// Opens the data and checks that metric and outputs can be made. Throws Data
@@ -30,6 +32,10 @@ public:
   /// state. Writes --outputs where asked for. loss = sum over terms of scale *
   /// (numerators of all batches) / (denominators of all batches).
   EvaluationRecord run();
+
+  /// Samples at the end of --val that are not evaluated, since they are no
+  /// whole batch of a model that combines samples.
+  int64_t leftOut() const { return data.samples() - evaluated; }
 
 private:
   /// Where the classes of the output and the labels lie.
@@ -51,6 +57,7 @@ private:
   Session &session;
   const Options &options;
   DataSet data;
+  int64_t evaluated = 0; // samples
   BatchFiller filler;
   Mapping batchSpace;
   Accuracy accuracy;

@@ -69,6 +69,11 @@ public:
       evaluator = std::make_unique<Evaluator>(blob, session, options);
     log = std::make_unique<Log>(options.log, totalSteps);
     describeRun();
+    if (evaluator && evaluator->leftOut() > 0)
+      log->note(
+          "the last " + std::to_string(evaluator->leftOut()) +
+          " samples of --val do not fill a batch, whose samples the model "
+          "combines: they are not evaluated");
     if (totalSteps > 0 || evaluator || options.dryRun)
       session.prepare();
     if (options.dryRun) {

@@ -27,7 +27,7 @@ def forward(w):
 def rows(z):
     """Cross entropy of each row."""
     m = z.max(1, keepdims=True)
-    return np.log(np.exp(z - m).sum(1)) + m[:, 0] - z[np.arange(BATCH), DATA["labels"]]
+    return np.log(np.exp(z - m).sum(1)) + m[:, 0] - z[np.arange(len(z)), DATA["labels"]]
 
 
 def weighted(w):
@@ -87,6 +87,44 @@ MODELS = {
         {name: ("float[N,3]", lambda w: forward(w)[2]) for name in ("y", "y2")}),
 }
 
+# Samples are not independent: one microbatch.
+WHOLE = {
+    "every sample against all others": (
+        """t = Transpose <perm = [1, 0]> (z)  s = MatMul(z, t)  c = Softmax <axis = 1> (s)  q = Mul(c, c)
+           loss = ReduceMean <keepdims = 0> (q)""",
+        lambda w: (softmax(forward(w)[2] @ forward(w)[2].T) ** 2).mean(), [], {}),
+    "a contrastive loss, and its similarities": (
+        """t = Transpose <perm = [1, 0]> (z)  y = MatMul(z, t)  b = Shape <end = 1> (z)  n = Squeeze(b)
+           i = Constant <value = int64 {0}> ()  j = Constant <value = int64 {1}> ()  own = Range(i, n, j)
+           loss = SoftmaxCrossEntropyLoss(y, own)""",
+        lambda w: -np.log(np.diag(softmax(forward(w)[2] @ forward(w)[2].T))).mean(), [],
+        {"y": ("float[N,N]", lambda w: forward(w)[2] @ forward(w)[2].T)}),
+    "statistics of the batch, written out": (
+        """o = Constant <value = int64[1] {0}> ()  m = ReduceMean (a, o)  d = Sub(a, m)  e = Mul(d, d)  v = ReduceMean (e, o)
+           c = Constant <value = float {0.5}> ()  k = Add(v, c)  f = Sqrt(k)  g = Div(d, f)  u = MatMul(g, W2)  loss = SoftmaxCrossEntropyLoss(u, labels)""",
+        lambda w: rows((forward(w)[0] - forward(w)[0].mean(0)) / np.sqrt(forward(w)[0].var(0) + 0.5) @ w["W2"]).mean(), [], {}),
+    "the largest of the batch": (
+        """l0 = SoftmaxCrossEntropyLoss(z, labels)  u = ReduceMax <keepdims = 0> (z)  loss = Add(l0, u)""",
+        lambda w: rows(forward(w)[2]).mean() + forward(w)[2].max(), [], {}),
+    "a loss over what depends on parameters": (
+        """n = ReduceSum <keepdims = 0> (r)  q = Mul(z, z)  d = ReduceSum <keepdims = 0> (q)  loss = Div(n, d)""",
+        lambda w: forward(w)[1].sum() / (forward(w)[2] ** 2).sum(), [], {}),
+    "samples in reverse": (
+        """s = Constant <value = int64[1] {-1}> ()  e = Constant <value = int64[1] {-100}> ()
+           o = Constant <value = int64[1] {0}> ()  b = Slice(z, s, e, o, s)  p = Mul(b, z)  l0 = SoftmaxCrossEntropyLoss(p, labels)
+           loss = Identity(l0)""",
+        lambda w: rows(forward(w)[2] * forward(w)[2][::-1]).mean(), [], {}),
+    "two halves of the batch": (
+        """a1, a2 = Split <axis = 0, num_outputs = 2> (z)  d = Sub(a1, a2)  q = Mul(d, d)  s = ReduceMean <keepdims = 0> (q)
+           l0 = SoftmaxCrossEntropyLoss(z, labels)  loss = Add(l0, s)""",
+        lambda w: rows(forward(w)[2]).mean() + (np.subtract(*np.split(forward(w)[2], 2)) ** 2).mean(), [], {}),
+}
+
+
+def softmax(z):
+    e = np.exp(z - z.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
 
 def text(graph, outputs):
     """The model in ONNX's text form."""
@@ -100,8 +138,22 @@ def text(graph, outputs):
             f"main (float[N,4] x, int64[N] labels) => ({results})\n<{inits}>\n{{ {FORWARD}{graph} }}\n")
 
 
+def of_microbatches(loss, microbatch):
+    """The mean over microbatches that are computed apart."""
+    def mean(w):
+        whole, losses = dict(DATA), []
+        for start in range(0, BATCH, microbatch):
+            DATA.update({key: value[start:start + microbatch] for key, value in whole.items()})
+            losses.append(loss(w))
+        DATA.update(whole)
+        return np.mean(losses)
+    return mean
+
+
 def check(args, work, name, microbatch):
-    graph, loss, flags, outputs = MODELS[name]
+    graph, loss, flags, outputs = (MODELS | WHOLE)[name]
+    if name in WHOLE and microbatch < BATCH:
+        loss, flags, outputs = of_microbatches(loss, microbatch), flags + ["--allow-batch-mixing"], {}
     path = {key: os.path.join(work, key) for key in ("m.onnxtext", "data.npz", "exe", "log", "grads", "outputs")}
     with open(path["m.onnxtext"], "w") as f:
         f.write(text(graph, outputs))
@@ -149,8 +201,8 @@ def main():
     parser.add_argument("--harmonyc", required=True)
     args = parser.parse_args()
     failed = 0
-    for name in MODELS:
-        for microbatch in (4, 2, 1):
+    for name in MODELS | WHOLE:
+        for microbatch in (4, 2, 1) if name in MODELS else (4, 2):
             with tempfile.TemporaryDirectory(prefix="graphs-") as work:
                 bad = check(args, work, name, microbatch)
             failed += bool(bad)

@@ -8,6 +8,7 @@
 #include "compiler/Target/Program/EmitProgram.h"
 
 #include "compiler/Target/Program/EmitTables.h"
+#include "dialects/NN/NN.h"
 #include "passes/Memory/Memory.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -139,6 +140,7 @@ private:
         return program.emitOpError() << "is the second program of kind "
                                      << stringifyProgramKind(program.getKind());
       entry.present = 1;
+      entry.combines = module->hasAttr(nn::kWholeBatchAttr);
       entry.batch = program.getBatch();
       entry.queues = {static_cast<uint32_t>(sections.queues.size()), 0};
       queueIndex.clear();
