@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 
@@ -210,6 +211,47 @@ void addPlanning(CLI::App *app, CompilerOptions &options) {
                 "print the time that each stage took");
 }
 
+/// What is wrong with flags that are right one by one; empty if nothing is.
+std::string checkTogether(const CLI::App &command,
+                          const CompilerOptions &options) {
+  auto given = [&](const char *flag) {
+    const CLI::Option *option = command.get_option_no_throw(flag);
+    return option && option->count() > 0;
+  };
+  auto firstOf = [&](std::initializer_list<const char *> flags) {
+    for (const char *flag : flags)
+      if (given(flag))
+        return std::string(flag);
+    return std::string();
+  };
+  if (given("--plan-in"))
+    if (std::string flag = firstOf({"--microbatch", "--schedule", "--residency",
+                                    "--update", "--recompute", "--optimizer-on",
+                                    "--pack", "--random-plan"});
+        !flag.empty())
+      return flag + " is not accepted with --plan-in: the plan decides it";
+  if (options.forward)
+    if (std::string flag =
+            firstOf({"--loss", "--loss-output", "--trainable", "--freeze",
+                     "--optimizer", "--clip-grad-norm", "--schedule",
+                     "--update", "--recompute", "--optimizer-on", "--pack"});
+        !flag.empty())
+      return flag + " is not accepted with --forward: nothing is trained";
+  if (given("--stop-after")) {
+    if (std::string flag = firstOf({"--plan-out", "--trace"}); !flag.empty())
+      return flag + " is not accepted with --stop-after, which prints the "
+                    "module and writes nothing";
+    auto stage = [](const std::string &name) {
+      return std::find(kStages.begin(), kStages.end(), name);
+    };
+    if (options.command == Command::Plan &&
+        stage(options.stopAfter) > stage("plan"))
+      return "--stop-after " + options.stopAfter +
+             " is not accepted: the command plan ends with the stage plan";
+  }
+  return "";
+}
+
 } // namespace
 
 std::optional<CompilerOptions> harmony::parseCommandLine(int argc, char **argv,
@@ -271,5 +313,11 @@ std::optional<CompilerOptions> harmony::parseCommandLine(int argc, char **argv,
                     : inspect->parsed() ? Command::Inspect
                                         : Command::Ops;
   (void)ops;
+  const CLI::App &command = *app.get_subcommands().front();
+  if (std::string problem = checkTogether(command, options); !problem.empty()) {
+    std::cerr << "harmonyc: error: " << problem << '\n';
+    exitCode = kUsage;
+    return std::nullopt;
+  }
   return options;
 }

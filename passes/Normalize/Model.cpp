@@ -8,6 +8,7 @@
 #include "passes/Normalize/Model.h"
 
 #include "passes/Normalize/Binder.h"
+#include "passes/Normalize/TrainingChecks.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Regex.h"
@@ -52,6 +53,10 @@ parseBindings(onnx::GraphOp graph, ArrayRef<std::string> bindings) {
   for (StringRef binding : bindings) {
     auto [name, value] = binding.split('=');
     int64_t extent = 0;
+    if (auto known = result.find(name); known != result.end())
+      return graph.emitError("dimension '" + name + "' is bound twice: to " +
+                             Twine(known->second) + " and by '" + binding +
+                             "'");
     if (name.empty() || value.getAsInteger(10, extent) || extent < 1)
       return graph.emitError(
           "dimension '" + binding +
@@ -65,8 +70,9 @@ parseBindings(onnx::GraphOp graph, ArrayRef<std::string> bindings) {
 /// where there is none: a forward graph without symbols.
 static FailureOr<std::string> findBatch(onnx::GraphOp graph,
                                         ArrayRef<SmallVector<Dimension>> inputs,
-                                        StringRef requested, bool isForward,
-                                        int64_t &fixedBatch) {
+                                        StringRef requested,
+                                        const llvm::StringMap<int64_t> &bound,
+                                        bool isForward, int64_t &fixedBatch) {
   llvm::SmallSetVector<StringRef, 4> symbols;
   llvm::SmallSetVector<int64_t, 4> extents;
   bool isUnnamed = false;
@@ -86,6 +92,8 @@ static FailureOr<std::string> findBatch(onnx::GraphOp graph,
     return graph.emitError("the batch symbol '" + requested +
                            "' is not on axis 0 of any input");
   }
+  if (symbols.size() > 1) // what is bound is not the batch
+    symbols.remove_if([&](StringRef symbol) { return bound.contains(symbol); });
   if (symbols.size() > 1) {
     InFlightDiagnostic error =
         graph.emitError("axis 0 of the inputs has several symbols (");
@@ -119,13 +127,19 @@ harmony::normalize::resolveInputs(onnx::GraphOp graph,
       return graph.emitError("input '" + graph.getArgumentName(index) +
                              "' must be a tensor of known rank");
     inputs.push_back(getDimensions(graph, index, tensor));
+    for (auto [axis, dimension] : llvm::enumerate(inputs.back()))
+      if (dimension.extent == 0)
+        return graph.emitError("axis " + Twine(axis) + " of input '" +
+                               graph.getArgumentName(index) +
+                               "' has the extent 0; accepted is 1 or more");
   }
   FailureOr<llvm::StringMap<int64_t>> bindings =
       parseBindings(graph, options.dims);
   if (failed(bindings))
     return failure();
-  FailureOr<std::string> batch = findBatch(graph, inputs, options.batchSymbol,
-                                           options.forward, result.fixedBatch);
+  FailureOr<std::string> batch =
+      findBatch(graph, inputs, options.batchSymbol, *bindings, options.forward,
+                result.fixedBatch);
   if (failed(batch))
     return failure();
 
@@ -219,6 +233,25 @@ static bool isBufferName(StringRef name) {
                                               "position_ids"};
   return llvm::any_of(endings,
                       [&](StringRef ending) { return name.ends_with(ending); });
+}
+
+/// Whether the exporter made it of constants and buffers alone. Names without a
+/// module's path are of its own values, or of parameters of the outermost
+/// module: these are told apart where they are called val_N.
+static bool isFoldedConstant(onnx::InitializerOp initializer) {
+  SmallVector<std::string> names = getFoldedNames(initializer);
+  bool hasBuffer = false, hasUnknown = false;
+  for (StringRef name : names) {
+    if (isBufferName(name)) {
+      hasBuffer = true;
+      continue;
+    }
+    if (name.contains('.'))
+      return false;
+    unsigned number;
+    hasUnknown |= !name.consume_front("val_") || name.getAsInteger(10, number);
+  }
+  return !names.empty() && (hasBuffer || !hasUnknown);
 }
 
 /// Minus infinity and the like, or nothing but 0 and 1: what masks hold. (Not
@@ -323,8 +356,13 @@ RoleDecision RoleRules::decide(onnx::InitializerOp initializer,
     return notTrained("it is a scalar");
   if (isBufferName(name))
     return notTrained("its name is a buffer's");
-  if (StringRef(name).starts_with("onnx::"))
-    return notTrained("its name is an exporter's constant's");
+  if (StringRef(name).starts_with("onnx::")) {
+    RoleDecision decision = notTrained("its name is an exporter's constant's");
+    decision.isExporters = true;
+    return decision;
+  }
+  if (isFoldedConstant(initializer))
+    return notTrained("the exporter has folded constants into it");
   FailureOr<ArrayRef<char>> bytes =
       onnx::getInitializerBytes(initializer, files);
   if (failed(bytes))
@@ -332,15 +370,15 @@ RoleDecision RoleRules::decide(onnx::InitializerOp initializer,
   if (isMask(type, *bytes))
     return notTrained("its elements are a mask's");
   if (exporterMarks) {
-    initializer.emitWarning("'" + name +
-                            "' is trained, but the exporter has made it from "
-                            "other tensors; export with "
-                            "optimize=False to train those");
-    return variable(nn::Role::parameter,
-                    "it is floating, of rank 1 or more; the exporter has made "
-                    "it from others");
+    RoleDecision decision = variable(
+        nn::Role::parameter, "it is floating, of rank 1 or more; the exporter "
+                             "has made it from others");
+    decision.isExporters = true;
+    return decision;
   }
-  return variable(
-      nn::Role::parameter,
-      "it is floating, of rank 1 or more, and nothing says otherwise");
+  RoleDecision decision =
+      variable(nn::Role::parameter,
+               "it is floating, of rank 1 or more, and nothing says otherwise");
+  decision.isGuess = true;
+  return decision;
 }

@@ -34,6 +34,10 @@ struct RoleDecision {
   std::string reason;
   /// Its elements are known to the compiler; otherwise it is a variable.
   bool isKnown = false;
+  /// The exporter has made it from other tensors.
+  bool isExporters = false;
+  /// A parameter since nothing says otherwise.
+  bool isGuess = false;
 };
 
 /// Decides by, in this order: the training graph; --freeze and --trainable;

@@ -3,9 +3,9 @@
 // RUN: harmony-opt %s --harmony-normalize="freeze=^plain$,marked trainable=buffer" 2>/dev/null | FileCheck %s --check-prefix=FLAGS
 // RUN: not harmony-opt %s --harmony-normalize="freeze=(" 2>&1 | FileCheck %s --check-prefix=INVALID
 
-// CHECK: warning: 'plain' is trained, but the exporter has made it from other tensors; export with optimize=False to train those
-// CHECK: warning: parameter 'unused' does not reach the loss: it is dropped
-// CHECK: remark: 'twin' and 'marked' have equal elements; they are trained apart
+// CHECK: warning: of the 4 tensors that are trained, the exporter has made 1 from others: 'plain'; weights that it folded do not train as in PyTorch, and tied ones come apart; export with torch.onnx.export(model, args, "model.onnx", dynamo=True, optimize=False)
+// CHECK: warning: parameters that do not reach the loss are dropped: 'unused'
+// CHECK: warning: tensors with equal elements train apart: 'twin' is 'marked'; if the model ties them, export with torch.onnx.export(
 // CHECK: nn.variable {{.*}}<parameter> @marked {{.*}} {nn.reason = "the exporter marks it as a parameter"}
 // CHECK: nn.variable {{.*}}<parameter> @twin
 // CHECK: nn.variable {{.*}}<buffer> @buffer {{.*}} {nn.reason = "the exporter marks it as a buffer"}
