@@ -87,11 +87,19 @@ void convertGroupNormalization(Binder &b) {
   Tensor x = b.input(0), scale = b.input(1), shift = b.input(2);
   double epsilon = b.real("epsilon", 1e-5f);
   int64_t groups = b.integer("num_groups", 0);
-  std::optional<Type> stash;
-  if (b.version() >= 21 && x)
-    stash = getElementType(x.type().getContext(), b.integer("stash_type", 1));
+  std::optional<int64_t> stashType;
+  if (b.version() >= 21)
+    stashType = b.integer("stash_type", 1);
   if (!x || !isImage(b, x, 2))
     return;
+  Type stash = x.type();
+  if (stashType)
+    stash = getElementType(stash.getContext(), *stashType);
+  if (!isa_and_nonnull<FloatType>(stash)) {
+    b.refuse("stash_type is " + Twine(stashType.value_or(0)) +
+             ", accepted are floating types");
+    return;
+  }
   int64_t channels = x.shape()[1].size;
   if (groups < 1 || channels % groups != 0) {
     b.refuse("num_groups is " + Twine(groups) +
@@ -104,9 +112,7 @@ void convertGroupNormalization(Binder &b) {
   TensorBuilder &t = b.build();
   // The statistics are computed in the type that stash_type asks for.
   Tensor normalized =
-      stash ? t.cast(normalizeGroups(t, t.cast(x, *stash), groups, epsilon),
-                     x.type())
-            : normalizeGroups(t, x, groups, epsilon);
+      t.cast(normalizeGroups(t, t.cast(x, stash), groups, epsilon), x.type());
   Tensor factor = alongChannels(t, perChannel(t, scale, channels), x.rank()),
          added = alongChannels(t, perChannel(t, shift, channels), x.rank());
   b.output(0, t.add(t.multiply(normalized, factor), added));
