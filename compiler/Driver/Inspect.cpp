@@ -12,6 +12,7 @@
 #include "dialects/NN/NN.h"
 #include "dialects/ONNX/ONNX.h"
 #include "passes/Layers/Passes.h"
+#include "passes/Normalize/Fuse.h"
 #include "passes/Tasks/View.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -121,6 +122,23 @@ void printVariables(ModuleOp module, func::FuncOp main) {
                                 formatBytes(trained));
 }
 
+/// What exporters had taken apart: `nn.layer_norm from 9 nodes: a, b, ..`.
+void printFusions(ModuleOp module) {
+  auto fusions = module->getAttrOfType<ArrayAttr>(normalize::kFusionsAttr);
+  if (!fusions)
+    return;
+  llvm::outs() << "put together:\n";
+  for (auto fusion : fusions.getAsRange<DictionaryAttr>()) {
+    auto nodes = fusion.getAs<ArrayAttr>("nodes");
+    llvm::outs() << "  " << fusion.getAs<StringAttr>("op").getValue()
+                 << " from " << nodes.size() << " nodes: ";
+    llvm::interleaveComma(
+        nodes.getAsRange<StringAttr>(), llvm::outs(),
+        [](StringAttr name) { llvm::outs() << name.getValue(); });
+    llvm::outs() << "\n";
+  }
+}
+
 void printLayers(ModuleOp module) {
   auto main = module.lookupSymbol<func::FuncOp>(kMainName);
   if (!main)
@@ -149,6 +167,7 @@ int harmony::inspectModel(const CompilerOptions &options,
     return kRefused;
   auto main = module->lookupSymbol<func::FuncOp>(kMainName);
   printInterface(main);
+  printFusions(*module);
   llvm::outs() << "variables:\n";
   printVariables(*module, main);
   if (auto nodes = (*module)->getAttrOfType<ArrayAttr>("nn.unsplittable"))

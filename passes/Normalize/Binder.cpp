@@ -59,7 +59,9 @@ std::optional<std::vector<Element>> Binder::elements(unsigned index) {
   if (!tensor)
     return std::nullopt;
   if (!tensor.isKnown() || tensor.isFloat()) {
-    refuse("input " + Twine(index) + " must be integers known at compile time");
+    refuse("input " + Twine(index) +
+           " must be integers known at compile time: accepted are constants "
+           "and what follows from the shapes of inputs");
     return std::nullopt;
   }
   return tensor.elements();
@@ -175,6 +177,7 @@ ConverterTable::ConverterTable() {
   addIndexConverters(*this);
   addReductionConverters(*this);
   addProductConverters(*this);
+  addAttentionConverters(*this);
   addConvolutionConverters(*this);
   addBatchNormConverters(*this);
   addNormalizationConverters(*this);

@@ -117,6 +117,7 @@ void addShapeConverters(ConverterTable &table);
 void addIndexConverters(ConverterTable &table);
 void addReductionConverters(ConverterTable &table);
 void addProductConverters(ConverterTable &table);
+void addAttentionConverters(ConverterTable &table);
 void addConvolutionConverters(ConverterTable &table);
 void addBatchNormConverters(ConverterTable &table);
 void addNormalizationConverters(ConverterTable &table);

@@ -243,7 +243,8 @@ static SmallVector<int64_t> moveToEnd(int64_t rank, int64_t axis,
   return inverse;
 }
 
-Tensor TensorBuilder::softmax(const Tensor &x, int64_t axis) {
+template <typename OpTy>
+Tensor TensorBuilder::alongAxis(const Tensor &x, int64_t axis) {
   if (!x)
     return x;
   if (x.rank() == 0 || x.shape()[axis].isBatch())
@@ -252,29 +253,26 @@ Tensor TensorBuilder::softmax(const Tensor &x, int64_t axis) {
   Value value = materialize(transpose(x, moveToEnd(x.rank(), axis)));
   if (!value)
     return Tensor();
-  Tensor result =
-      fromValue(emit<nn::SoftmaxOp>(value.getType(), value), x.type());
+  Tensor result = fromValue(emit<OpTy>(value.getType(), value), x.type());
   return transpose(result, moveToEnd(x.rank(), axis, /*back=*/true));
 }
 
+Tensor TensorBuilder::softmax(const Tensor &x, int64_t axis) {
+  return alongAxis<nn::SoftmaxOp>(x, axis);
+}
+
 Tensor TensorBuilder::logSoftmax(const Tensor &x, int64_t axis) {
-  if (!x)
-    return x;
-  if (x.rank() == 0 || x.shape()[axis].isBatch())
-    return fail("normalises over the batch axis of " + toString(x.shape()) +
-                ": this combines samples");
-  Tensor shifted = subtract(x, reduce(Reduction::Maximum, x, {axis}, true));
-  Tensor sum =
-      reduce(Reduction::Sum, unary(Unary::Exponential, shifted), {axis}, true);
-  Tensor result = subtract(shifted, unary(Unary::Logarithm, sum));
+  Tensor result = alongAxis<nn::LogSoftmaxOp>(x, axis);
   if (result && axis == 1)
     result->logits = transpose(x, moveToEnd(x.rank(), axis));
   return result;
 }
 
-TensorBuilder::Normalized
-TensorBuilder::layerNorm(const Tensor &x, const Tensor &scale,
-                         const Tensor &shift, int64_t axis, double epsilon) {
+TensorBuilder::Normalized TensorBuilder::layerNorm(const Tensor &x,
+                                                   const Tensor &scale,
+                                                   const Tensor &shift,
+                                                   int64_t axis, double epsilon,
+                                                   bool centered) {
   if (!x || !scale)
     return {};
   if (x.batchAxis() >= axis)
@@ -300,13 +298,15 @@ TensorBuilder::layerNorm(const Tensor &x, const Tensor &scale,
     return {};
   RankedTensorType type = getType(x.shape(), x.type()),
                    leadingType = getType(leading, x.type());
-  Value result =
-      emit<nn::LayerNormOp>(type, leadingType, leadingType, value, scaleValue,
-                            shiftValue, axis, APFloat(epsilon));
-  Operation *op = result.getDefiningOp();
-  return {fromValue(result, x.type()),
-          reshape(fromValue(op->getResult(1), x.type()), keptLeading),
-          reshape(fromValue(op->getResult(2), x.type()), keptLeading)};
+  Value result = emit<nn::LayerNormOp>(type, centered ? leadingType : Type(),
+                                       leadingType, value, scaleValue,
+                                       shiftValue, axis, APFloat(epsilon));
+  auto norm = result.getDefiningOp<nn::LayerNormOp>();
+  auto statistic = [&](Value value) {
+    return value ? reshape(fromValue(value, x.type()), keptLeading) : Tensor();
+  };
+  return {fromValue(result, x.type()), statistic(norm.getMean()),
+          statistic(norm.getInverseDeviation())};
 }
 
 Tensor TensorBuilder::gelu(const Tensor &x, bool tanhForm) {
@@ -315,6 +315,26 @@ Tensor TensorBuilder::gelu(const Tensor &x, bool tanhForm) {
     return Tensor();
   return fromValue(emit<nn::GeluOp>(value.getType(), value, tanhForm),
                    x.type());
+}
+
+Tensor TensorBuilder::sigmoid(const Tensor &x) {
+  if (!x)
+    return x;
+  if (x.isBatchSum())
+    return refuseBatchSum(x, "is computed with");
+  if (x->channelsLast)
+    return fromChannelsLast(sigmoid(x->channelsLast));
+  if (x->base)
+    return expand(sigmoid(x->base), x.shape());
+  if (x.isKnown()) {
+    Tensor one = scalarLike(x, 1);
+    Tensor power = unary(Unary::Exponential, unary(Unary::Negate, x));
+    return divide(one, add(one, power));
+  }
+  Value value = materialize(x);
+  if (!value)
+    return Tensor();
+  return fromValue(emit<nn::SigmoidOp>(value.getType(), value), x.type());
 }
 
 Tensor TensorBuilder::crossEntropy(const Tensor &logits, const Tensor &labels,

@@ -139,14 +139,10 @@ void convertRMSNormalization(Binder &b) {
   checkStashType(b, x);
   if (!x)
     return;
-  SmallVector<int64_t> axes;
-  for (int64_t i = b.axis(axis, x.rank()); i < x.rank(); ++i)
-    axes.push_back(i);
-  TensorBuilder &t = b.build();
-  Tensor meanSquare = t.mean(t.multiply(x, x), axes, /*keepDims=*/true);
-  Tensor root =
-      t.unary(Unary::SquareRoot, t.add(meanSquare, t.scalarLike(x, epsilon)));
-  b.output(0, t.multiply(t.divide(x, root), scale));
+  b.output(0, b.build()
+                  .layerNorm(x, scale, Tensor(), b.axis(axis, x.rank()),
+                             epsilon, /*centered=*/false)
+                  .result);
 }
 
 } // namespace

@@ -10,27 +10,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/Normalize/Normalizer.h"
-#include "passes/Normalize/TensorBuilderDetail.h"
+#include "passes/Normalize/Fuse.h"
 
-#include "mlir/IR/Matchers.h"
+#include "dialects/NN/NN.h"
 
 #include <cmath>
 
 using namespace mlir;
 using namespace harmony;
 using namespace harmony::normalize;
-
-/// The number that all elements of `value` are.
-static std::optional<double> getSplat(Value value) {
-  if (auto broadcast = value.getDefiningOp<nn::BroadcastOp>())
-    value = broadcast.getOperand();
-  DenseElementsAttr elements;
-  if (!matchPattern(value, m_Constant(&elements)) || !elements.isSplat() ||
-      !isa<FloatType>(elements.getElementType()))
-    return std::nullopt;
-  return elements.getSplatValue<APFloat>().convertToDouble();
-}
 
 namespace {
 /// constant * the product of `factors`.
@@ -66,10 +54,6 @@ static Product getProduct(Value value, Value whole) {
   Product product;
   collect(value, whole, product);
   return product;
-}
-
-static bool isNear(double a, double b) {
-  return std::fabs(a - b) <= 1e-6 * std::fabs(b);
 }
 
 /// The other operand of an addition of 1.
@@ -143,17 +127,16 @@ static std::optional<std::pair<Value, bool>> matchGelu(arith::MulFOp root) {
   return std::nullopt;
 }
 
-void harmony::normalize::fuseGelu(Block &block) {
-  for (auto multiply :
-       llvm::make_early_inc_range(block.getOps<arith::MulFOp>())) {
-    std::optional<std::pair<Value, bool>> match = matchGelu(multiply);
-    if (!match || match->first.getType() != multiply.getType())
-      continue;
-    OpBuilder builder(multiply);
-    Value gelu =
-        nn::GeluOp::create(builder, multiply.getLoc(), multiply.getType(),
-                           match->first, match->second);
-    multiply.replaceAllUsesWith(gelu);
-    multiply.erase();
-  }
+bool Fuser::fuseGelu(Operation *op) {
+  auto multiply = dyn_cast<arith::MulFOp>(op);
+  if (!multiply)
+    return false;
+  std::optional<std::pair<Value, bool>> match = matchGelu(multiply);
+  if (!match || match->first.getType() != multiply.getType())
+    return false;
+  OpBuilder builder(op);
+  auto gelu = nn::GeluOp::create(builder, op->getLoc(), multiply.getType(),
+                                 match->first, match->second);
+  replace(op, gelu, gelu, {match->first});
+  return true;
 }
