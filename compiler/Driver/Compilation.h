@@ -89,7 +89,11 @@ private:
   Model trainingModel, evaluationModel;
   PlanOutcome trainingPlan, evaluationPlan;
   std::string numericsKey, fingerprint;
-  std::vector<std::pair<std::string, double>> times; ///< seconds
+  struct StageTime {
+    std::string stage;
+    double wall, processor; ///< seconds
+  };
+  std::vector<StageTime> times;
   int stages = 0;
 };
 
