@@ -98,6 +98,11 @@ private:
     steps = x.shape()[1].size;
     if (steps == 0)
       return refuse("X has no steps");
+    // Each step is compiled; more would take hours.
+    constexpr int64_t maximumSteps = 16384;
+    if (steps > maximumSteps)
+      return refuse("X has " + Twine(steps) + " steps, accepted are up to " +
+                    Twine(maximumSteps));
     hidden = r.shape()[2].size;
     if (int64_t size = b.integer("hidden_size", hidden); size != hidden)
       return refuse("hidden_size is " + Twine(size) + ", R has " +
