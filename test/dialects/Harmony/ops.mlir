@@ -13,6 +13,14 @@ harmony.task @layer.u4 slots [#harmony.slot<argument 0, 256>, #harmony.slot<work
     shape [4, 4, 4] leading [4, 4, 4] batch [1, 1, 1] strides [0, 0, 0], [0, 0, 0], [0, 0, 0] block [4, 4] transB accumulate
 }
 
+// CHECK-LABEL: harmony.task @convolution
+harmony.task @convolution slots [#harmony.slot<argument 0, 2048>, #harmony.slot<argument 1, 2304>, #harmony.slot<result 0, 2048>] {
+  // CHECK: harmony.convolution forward
+  // CHECK-SAME: samples [4, 2] channels [8, 8] image [4, 4] out [4, 4] kernel [3, 3] strides [1, 1] low [1, 1] high [1, 1] lanes 8
+  harmony.convolution forward [#harmony.ref<0 + 0, 2048, r>, #harmony.ref<1 + 0, 2304, r>, #harmony.ref<2 + 0, 2048, w>]
+    samples [4, 2] channels [8, 8] image [4, 4] out [4, 4] kernel [3, 3] strides [1, 1] low [1, 1] high [1, 1] lanes 8
+}
+
 harmony.task @copy slots [#harmony.slot<argument 0, 64>, #harmony.slot<result 0, 64>] {
   harmony.launch @copy [#harmony.ref<0 + 0, 64, r>, #harmony.ref<1 + 0, 64, w>] extent 16 grain 16 family copy
 }

@@ -152,6 +152,15 @@ uint32_t BlobBuilder::gemm(const std::string &name, const HmGemm &gemm) {
   return static_cast<uint32_t>(kernels.size() - 1);
 }
 
+uint32_t BlobBuilder::convolution(const std::string &name,
+                                  const HmConvolution &shape) {
+  convolutions.push_back(shape);
+  kernels.push_back({string(name), HM_KERNEL_CONVOLUTION,
+                     static_cast<uint32_t>(convolutions.size() - 1),
+                     HM_FAMILY_GEMM});
+  return static_cast<uint32_t>(kernels.size() - 1);
+}
+
 using QueueBuilder = BlobBuilder::QueueBuilder;
 
 HmCommand &QueueBuilder::add(HmOpcode op, const std::vector<HmRef> &refs) {
@@ -314,6 +323,7 @@ BlobBuilder::Bytes BlobBuilder::finish() {
   header.scalars = section(scalars);
   header.kernels = section(kernels);
   header.gemms = section(gemms);
+  header.convolutions = section(convolutions);
   header.refs = section(refs);
   header.commands = section(commandList);
   std::vector<HmQueue> queueList;

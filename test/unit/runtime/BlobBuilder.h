@@ -52,6 +52,7 @@ public:
   uint32_t kernel(const std::string &name, uint32_t function,
                   HmFamily family = HM_FAMILY_POINTWISE);
   uint32_t gemm(const std::string &name, const HmGemm &gemm);
+  uint32_t convolution(const std::string &name, const HmConvolution &shape);
 
   class QueueBuilder {
   public:
@@ -115,6 +116,7 @@ private:
   std::vector<HmScalar> scalars;
   std::vector<HmKernel> kernels;
   std::vector<HmGemm> gemms;
+  std::vector<HmConvolution> convolutions;
   std::vector<HmRef> refs;
   std::vector<std::unique_ptr<QueueBuilder>> queues[HM_PROGRAM_COUNT];
 };

@@ -228,7 +228,7 @@ std::string problemAfter(Change change) {
 TEST(BlobCheck, NamesWhatIsWrong) {
   EXPECT_PROBLEM(b.header().magic = 1, "wrong magic number");
   EXPECT_PROBLEM(b.header().version = 9,
-                 "version 9, this runtime reads version 2");
+                 "version 9, this runtime reads version 3");
   EXPECT_PROBLEM(b.at<HmCommand>(b.header().commands)[0].a = -1,
                  "queue 'in' command 0: iterations is -1, accepted range is "
                  "[0, 16777216)");
@@ -271,6 +271,31 @@ TEST(BlobCheck, FindsWaitsThatNobodySatisfies) {
                               "for 'b' to reach 1, it stops at 0");
 }
 
+TEST(BlobCheck, ConvolutionsWhoseExtentsDoNotAgreeAreRefused) {
+  const HmConvolution good{2,      1,      8,      8,      {4, 4}, {4, 4},
+                           {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0,      8};
+  auto problem = [](const HmConvolution &shape) {
+    BlobBuilder b;
+    buildStream(b);
+    b.convolution("convolution", shape);
+    BlobBuilder::Bytes bytes = b.finish();
+    return problemOf(bytes);
+  };
+  EXPECT_EQ(problem(good), "");
+  auto expect = [&](const char *text, auto change) {
+    HmConvolution bad = good;
+    change(bad);
+    EXPECT_NE(problem(bad).find(text), std::string::npos)
+        << text << " in: " << problem(bad);
+  };
+  expect("direction", [](HmConvolution &c) { c.direction = 3; });
+  expect("lanes", [](HmConvolution &c) { c.lanes = 4; });
+  expect("samples of a block", [](HmConvolution &c) { c.blockSamples = 3; });
+  expect("whole blocks", [](HmConvolution &c) { c.outputs = 12; });
+  expect("padding in front", [](HmConvolution &c) { c.low[1] = 3; });
+  expect("do not agree", [](HmConvolution &c) { c.out[0] = 5; });
+}
+
 TEST(BlobCheck, SurvivesRandomDamage) {
   BlobBuilder b;
   buildStream(b);
@@ -283,6 +308,9 @@ TEST(BlobCheck, SurvivesRandomDamage) {
   b.scalar(HM_SCALAR_LR, 0);
   HmGemm g{2, 2, 2, 2, 2, 2, {1, 1, 1}, {}, {}, {}, 2, 2, 0, 0, 0, {}};
   b.gemm("product", g);
+  HmConvolution c{2,      1,      8,      8,      {4, 4}, {4, 4},
+                  {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0,      8};
+  b.convolution("convolution", c);
   BlobBuilder::Bytes good = b.finish();
   BlobBuilder::Bytes bad = b.finish();
   SplitMix random(1);
