@@ -109,6 +109,46 @@ harmony.task @t slots [#harmony.slot<result 0, 64>] {
 
 // -----
 
+harmony.task @t slots [#harmony.slot<result 0, 64>] {
+  // expected-error @below {{has 1 references, expected 3}}
+  harmony.convolution image [#harmony.ref<0 + 0, 64, r>] samples [1, 1] channels [8, 8]
+    image [1, 2] out [1, 2] kernel [1, 1] strides [1, 1] low [0, 0] high [0, 0] lanes 8
+}
+
+// -----
+
+harmony.task @t slots [#harmony.slot<result 0, 64>] {
+  // expected-error @below {{samples has 1 entries, expected 2}}
+  harmony.convolution image [#harmony.ref<0 + 0, 64, r>, #harmony.ref<0 + 0, 64, r>, #harmony.ref<0 + 0, 64, w>] samples [1] channels [8, 8]
+    image [1, 2] out [1, 2] kernel [1, 1] strides [1, 1] low [0, 0] high [0, 0] lanes 8
+}
+
+// -----
+
+harmony.task @t slots [#harmony.slot<result 0, 64>] {
+  // expected-error @below {{low holds -1, expected at least 0}}
+  harmony.convolution image [#harmony.ref<0 + 0, 64, r>, #harmony.ref<0 + 0, 64, r>, #harmony.ref<0 + 0, 64, w>] samples [1, 1] channels [8, 8]
+    image [1, 2] out [1, 2] kernel [1, 1] strides [1, 1] low [-1, 0] high [0, 0] lanes 8
+}
+
+// -----
+
+harmony.task @t slots [#harmony.slot<result 0, 64>] {
+  // expected-error @below {{lanes is 4, expected 8 or 16}}
+  harmony.convolution image [#harmony.ref<0 + 0, 64, r>, #harmony.ref<0 + 0, 64, r>, #harmony.ref<0 + 0, 64, w>] samples [1, 1] channels [8, 8]
+    image [1, 2] out [1, 2] kernel [1, 1] strides [1, 1] low [0, 0] high [0, 0] lanes 4
+}
+
+// -----
+
+harmony.task @t slots [#harmony.slot<result 0, 64>] {
+  // expected-error @below {{has access rw to what it computes, expected w}}
+  harmony.convolution image [#harmony.ref<0 + 0, 64, r>, #harmony.ref<0 + 0, 64, r>, #harmony.ref<0 + 0, 64, rw>] samples [1, 1] channels [8, 8]
+    image [1, 2] out [1, 2] kernel [1, 1] strides [1, 1] low [0, 0] high [0, 0] lanes 8
+}
+
+// -----
+
 // expected-error @below {{has -1 bytes, expected at least 0}}
 harmony.home @h content tensor bytes -1 variables [] id 0
 
