@@ -105,6 +105,10 @@ void addModel(CLI::App *app, CompilerOptions &options) {
   app->add_option("--freeze", options.freeze,
                   "do not train initializers whose name matches")
       ->type_name("REGEX");
+  app->add_option("--padding", options.padding,
+                  "the row of a table that gets no gradient from look-ups "
+                  "(padding_idx), or none; default: the one row that is zero")
+      ->type_name("NAME=ROW");
   app->add_option("--batch-norm", options.batchNorm,
                   "what BatchNormalization of the inference form is in "
                   "training: frozen, or normalising by the batch all the same")
@@ -231,10 +235,10 @@ std::string checkTogether(const CLI::App &command,
         !flag.empty())
       return flag + " is not accepted with --plan-in: the plan decides it";
   if (options.forward)
-    if (std::string flag =
-            firstOf({"--loss", "--loss-output", "--trainable", "--freeze",
-                     "--optimizer", "--clip-grad-norm", "--schedule",
-                     "--update", "--recompute", "--optimizer-on", "--pack"});
+    if (std::string flag = firstOf(
+            {"--loss", "--loss-output", "--trainable", "--freeze", "--padding",
+             "--optimizer", "--clip-grad-norm", "--schedule", "--update",
+             "--recompute", "--optimizer-on", "--pack"});
         !flag.empty())
       return flag + " is not accepted with --forward: nothing is trained";
   if (given("--stop-after")) {

@@ -110,6 +110,7 @@ PipelineOptions harmony::getPipelineOptions(const CompilerOptions &options) {
   pipeline.normalize.lossOutput = options.lossOutput;
   pipeline.normalize.trainable = options.trainable;
   pipeline.normalize.freeze = options.freeze;
+  pipeline.normalize.padding = options.padding;
   pipeline.normalize.forward = options.forward;
   pipeline.normalize.samples = options.allowBatchMixing && options.microbatch
                                    ? *options.microbatch

@@ -55,9 +55,10 @@ struct CompilerOptions {
   bool clipGradNorm = false;
   std::string loss, lossOutput;
   std::vector<std::string> trainable, freeze;
-  std::string batchNorm;           ///< empty, as-exported, train
-  std::string runningVariance;     ///< empty: by the optimizer; torch, onnx
-  bool allowBatchMixing = false;   ///< split what combines samples
+  std::vector<std::string> padding; ///< "name=row", "name=none"
+  std::string batchNorm;         ///< empty, as-exported, train
+  std::string runningVariance;   ///< empty: by the optimizer; torch, onnx
+  bool allowBatchMixing = false; ///< split what combines samples
 
   std::string schedule = "auto";
   std::string residency = "auto", update = "auto", recompute = "auto",

@@ -12,6 +12,10 @@
 
 namespace harmony::nn {
 
+/// Of a gather along axis 0 without batch dimensions: the index whose slice
+/// gets no gradient.
+inline constexpr llvm::StringLiteral kPaddingAttr = "nn.padding";
+
 /// What the adjoint of one op is built with: it writes algebra into the
 /// backward, and mediates all access to the forward.
 class AdjointContext : public Algebra {

@@ -226,10 +226,19 @@ static void dotRule(DotGeneralOp op, AdjointContext &a) {
 }
 
 static void gatherRule(GatherOp op, AdjointContext &a) {
+  Value updates = a.cotangent(0), indices = a.primal(op.getIndices());
+  if (auto padding = op->getAttrOfType<IntegerAttr>(kPaddingAttr)) {
+    RankedTensorType type = Algebra::typeOf(updates),
+                     index = Algebra::typeOf(indices);
+    Value isPadding = a.compare(arith::CmpIPredicate::eq, indices,
+                                a.integer(padding.getInt(), index));
+    Value everywhere = a.broadcastLeading(
+        isPadding, withElementType(type, a.getBuilder().getI1Type()));
+    updates = a.select(everywhere, a.constant(0, type), updates);
+  }
   a.contribute(0, ScatterAddOp::create(
                       a.getBuilder(), a.getLoc(), op.getOperand().getType(),
-                      a.primal(op.getIndices()), a.cotangent(0), op.getAxis(),
-                      op.getBatchDims()));
+                      indices, updates, op.getAxis(), op.getBatchDims()));
 }
 
 static void scatterAddRule(ScatterAddOp op, AdjointContext &a) {

@@ -15,7 +15,6 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/Support/Regex.h"
 
-
 using namespace mlir;
 using namespace harmony;
 using namespace harmony::normalize;
@@ -38,7 +37,8 @@ LogicalResult Normalizer::run() {
   eraseDeadOps(body);
   if (ArrayAttr report = fuser.takeReport())
     module->setAttr(kFusionsAttr, report);
-  createVariables();
+  if (failed(createVariables()))
+    return failure();
   annotateIndices();
   noteUnsplittable();
   for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
@@ -79,7 +79,7 @@ LogicalResult Normalizer::findGraph() {
 
 LogicalResult Normalizer::decideRoles() {
   FailureOr<RoleRules> created = RoleRules::create(module, options);
-  if (failed(created))
+  if (failed(created) || failed(padding.parse(module, options.padding)))
     return failure();
   created->isTrainingGraph = rules.isTrainingGraph;
   created->findStatistics(module);
@@ -155,6 +155,13 @@ LogicalResult Normalizer::bindInputs() {
   random = std::make_unique<RandomSource>(main);
   builder->random = random.get();
   builder->evaluationOnly = options.forward;
+  // A training graph says itself what its gradient is.
+  if (!training)
+    builder->findPadding = [this](FlatSymbolRefAttr table) {
+      return roles.lookup(table).role == nn::Role::parameter
+                 ? padding.find(initializers.lookup(table.getValue()), files)
+                 : std::nullopt;
+    };
   BatchNormRules &batchNorm = builder->batchNormRules;
   batchNorm.train = options.batchNorm == "train";
   batchNorm.unbiased = options.runningVariance.empty()
@@ -581,7 +588,7 @@ static Attribute getInitialValue(onnx::InitializerOp initializer,
                            external.getOffset(), external.getLength());
 }
 
-void Normalizer::createVariables() {
+LogicalResult Normalizer::createVariables() {
   Block &body = main.getBody().front();
   llvm::DenseSet<Attribute> read;
   for (auto get : body.getOps<nn::GetOp>())
@@ -589,6 +596,18 @@ void Normalizer::createVariables() {
   for (auto assign : body.getOps<nn::AssignOp>())
     read.insert(assign.getVariableAttr());
   GradientPaths paths = findGradientPaths(body);
+  SmallVector<std::string> unreached;
+  for (Attribute symbol : rules.differentiated)
+    if (!paths.trained.contains(symbol))
+      unreached.push_back(
+          initializers[cast<FlatSymbolRefAttr>(symbol).getValue()]
+              .getOnnxName()
+              .str());
+  if (!unreached.empty())
+    return gradient.emitError("differentiates by tensors that the loss has no "
+                              "gradient by: ")
+           << listNames(unreached)
+           << "; take them out of xs and out of the update";
   // Constants that nothing reads any more.
   for (auto variable :
        llvm::make_early_inc_range(module.getOps<nn::VariableOp>()))
@@ -645,6 +664,7 @@ void Normalizer::createVariables() {
       variable->setAttr("source_name",
                         moduleBuilder.getStringAttr(initializer.getOnnxName()));
   }
+  return success();
 }
 
 /// Says on the module which nodes combine samples.

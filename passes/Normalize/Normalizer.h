@@ -9,6 +9,7 @@
 #define PASSES_NORMALIZE_NORMALIZER_H
 
 #include "passes/Normalize/Model.h"
+#include "passes/Normalize/Padding.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -44,7 +45,7 @@ private:
   mlir::LogicalResult convertUpdates();
   void annotateIndices();
   void noteUnsplittable();
-  void createVariables();
+  mlir::LogicalResult createVariables();
 
   // The update part of a training graph: see TrainingGraph.cpp.
   friend class UpdateConverter;
@@ -58,6 +59,7 @@ private:
   onnx::GradientOp gradient;
   onnx::FileMap files;
   RoleRules rules;
+  PaddingRows padding;
   llvm::DenseMap<mlir::Attribute, RoleDecision>
       roles; ///< by initializer symbol
   llvm::StringMap<onnx::InitializerOp> initializers;

@@ -30,6 +30,7 @@ struct NormalizePass : harmony::impl::NormalizePassBase<NormalizePass> {
     lossOutput = given.lossOutput;
     trainable = given.trainable;
     freeze = given.freeze;
+    padding = given.padding;
     forward = given.forward;
     batchNorm = given.batchNorm;
     runningVariance = given.runningVariance;
@@ -41,9 +42,10 @@ struct NormalizePass : harmony::impl::NormalizePassBase<NormalizePass> {
     auto list = [](auto &option) {
       return std::vector<std::string>(option.begin(), option.end());
     };
-    NormalizeOptions given{list(dims),      batchSymbol,  loss,    lossOutput,
-                           list(trainable), list(freeze), forward, batchNorm,
-                           runningVariance, samples,     fuse};
+    NormalizeOptions given{
+        list(dims),      batchSymbol,  loss,    lossOutput,
+        list(trainable), list(freeze), forward, batchNorm,
+        runningVariance, samples,      fuse,    list(padding)};
     ModuleOp module = getOperation();
     llvm::SmallPtrSet<Operation *, 16> original;
     for (Operation &op : *module.getBody())

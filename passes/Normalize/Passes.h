@@ -35,6 +35,7 @@ struct NormalizeOptions {
   /// rule for a part of the minibatch; 0: such a model is refused.
   int64_t samples = 0;
   bool fuse = true; ///< put together what exporters take apart
+  std::vector<std::string> padding; ///< "name=row", "name=none"
 };
 
 std::unique_ptr<mlir::Pass> createNormalizePass();

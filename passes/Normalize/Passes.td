@@ -30,6 +30,7 @@ def NormalizePass : Pass<"harmony-normalize", "::mlir::ModuleOp"> {
     Option<"lossOutput", "loss-output", "std::string", "\"\"", "Name of the output that is the loss">,
     ListOption<"trainable", "trainable", "std::string", "Regular expressions of initializers that are trained">,
     ListOption<"freeze", "freeze", "std::string", "Regular expressions of initializers that are not trained">,
+    ListOption<"padding", "padding", "std::string", "Rows of tables that look-ups give no gradient: name=row, name=none">,
     Option<"forward", "forward", "bool", "false", "No loss: outputs alone">,
     Option<"batchNorm", "batch-norm", "std::string", "\"\"",
            "What BatchNormalization of the inference form is: as-exported or train; default: refused where all are">,

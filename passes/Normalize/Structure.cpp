@@ -7,6 +7,8 @@
 
 #include "passes/Normalize/TensorBuilderDetail.h"
 
+#include "dialects/NN/Autodiff.h"
+
 using namespace mlir;
 using namespace harmony;
 using namespace harmony::normalize;
@@ -541,9 +543,13 @@ Tensor TensorBuilder::gather(const Tensor &x, const Tensor &indices,
   Value value = materialize(x), atValue = materialize(at);
   if (!value || !atValue)
     return Tensor();
-  return withValue(x.type(), shape,
-                   emit<nn::GatherOp>(getType(shape, x.type()), value, atValue,
-                                      axis, batchDims));
+  auto gathered = nn::GatherOp::create(builder, location,
+                                       getType(shape, x.type()), value, atValue,
+                                       axis, batchDims);
+  if (x->variable && findPadding && axis == 0)
+    if (std::optional<int64_t> row = findPadding(x->variable))
+      gathered->setAttr(nn::kPaddingAttr, builder.getI64IntegerAttr(*row));
+  return withValue(x.type(), shape, unique(gathered));
 }
 
 /// Negative indices count from the end, as ONNX has it.

@@ -26,6 +26,8 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/Twine.h"
 
+#include <functional>
+
 namespace harmony::normalize {
 
 enum class Unary {
@@ -112,6 +114,8 @@ public:
   void keepTogether(llvm::StringRef name) {
     undivided = builder.getStringAttr(name);
   }
+  /// The row of a table that gets no gradient from look-ups; null: none has.
+  std::function<std::optional<int64_t>(mlir::FlatSymbolRefAttr)> findPadding;
   /// There are no training steps: byMode's second operand is the value.
   bool evaluationOnly = false;
   BatchNormRules batchNormRules;

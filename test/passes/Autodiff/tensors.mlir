@@ -126,3 +126,16 @@ func.func @loss(%x: tensor<?x5xf32, #nn.batch<0, 1>> {nn.differentiable}, %l: te
   %0, %1 = nn.cross_entropy %x, %l ignore -100 : tensor<?x5xf32, #nn.batch<0, 1>>, tensor<?xi64, #nn.batch<0, 1>> -> tensor<?xf32, #nn.batch<0, 1>>, tensor<?xf32, #nn.batch<0, 1>>
   return %0 : tensor<?xf32, #nn.batch<0, 1>>
 }
+
+// -----
+
+// Look-ups of the padding row give its table nothing.
+// CHECK-LABEL: func.func @padding.bwd
+// CHECK: %[[IS:.+]] = arith.cmpi eq, %[[I:.+]], %{{.+}} : tensor<?xi64, #nn.batch<0, 1>>
+// CHECK: %[[MASK:.+]] = nn.broadcast %[[IS]] to [0]
+// CHECK: %[[D:.+]] = arith.select %[[MASK]], %{{.+}}, %{{.+}} : {{.*}}tensor<?x4xf32, #nn.batch<0, 1>>
+// CHECK: nn.scatter_add %[[D]] at %[[I]] axis 0 batch 0
+func.func @padding(%t: tensor<3x4xf32> {nn.differentiable}, %i: tensor<?xi64, #nn.batch<0, 1>>) -> (tensor<?x4xf32, #nn.batch<0, 1>> {nn.differentiable}) attributes {nn.layer} {
+  %0 = nn.gather %t at %i axis 0 batch 0 {nn.padding = 2 : i64} : tensor<3x4xf32>, tensor<?xi64, #nn.batch<0, 1>> -> tensor<?x4xf32, #nn.batch<0, 1>>
+  return %0 : tensor<?x4xf32, #nn.batch<0, 1>>
+}

@@ -1,0 +1,41 @@
+//===- Padding.h - Rows of tables that stand for nothing --------*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PASSES_NORMALIZE_PADDING_H
+#define PASSES_NORMALIZE_PADDING_H
+
+#include "dialects/ONNX/InitializerData.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <optional>
+
+namespace harmony::normalize {
+
+/// The row of an embedding that gets no gradient from look-ups: PyTorch's
+/// padding_idx, which exporters drop. --padding NAME=ROW says it, NAME=none
+/// that there is none. Without either a table of which exactly one row is zero
+/// has it: PyTorch makes that row zero, and it stays so.
+class PaddingRows {
+public:
+  /// Reads the flags; reports what fits no initializer of `module`.
+  mlir::LogicalResult parse(mlir::ModuleOp module,
+                            llvm::ArrayRef<std::string> flags);
+
+  /// The row of a table that is trained, if there is one. Warns once of a row
+  /// that no flag has named.
+  std::optional<int64_t> find(onnx::InitializerOp table, onnx::FileMap &files);
+
+private:
+  llvm::StringMap<std::optional<int64_t>> chosen; ///< by the model's name
+  llvm::DenseMap<mlir::Operation *, std::optional<int64_t>> found;
+};
+
+} // namespace harmony::normalize
+
+#endif // PASSES_NORMALIZE_PADDING_H
