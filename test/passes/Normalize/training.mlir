@@ -105,3 +105,29 @@ onnx.graph @algorithm(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch"
 }
 // expected-error@+1 {{differentiates by @w but does not update it}}
 onnx.training @step algorithm @algorithm update [[@u, "new_u"]]
+
+// -----
+
+// A tensor that the loss does not depend on, and one that it depends on by an integer alone.
+onnx.initializer @w : tensor<3xf32> = dense<[1.0, 2.0, 3.0]> : tensor<3xf32>
+onnx.initializer @lonely : tensor<3xf32> = dense<[1.0, 2.0, 4.0]> : tensor<3xf32>
+onnx.initializer @rounded : tensor<3xf32> = dense<[1.0, 2.0, 5.0]> : tensor<3xf32>
+onnx.graph @main(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<?x3xf32> {onnx.name = "y"}) {
+  onnx.return %x : tensor<?x3xf32>
+}
+onnx.graph @algorithm(%x: tensor<?x3xf32> {onnx.name = "x", onnx.dims = ["batch", 3]}) -> (tensor<f32> {onnx.name = "loss"}, tensor<3xf32> {onnx.name = "new_w"}, tensor<3xf32> {onnx.name = "new_lonely"}, tensor<3xf32> {onnx.name = "new_rounded"}) {
+  %w = onnx.initial_value @w : tensor<3xf32>
+  %lonely = onnx.initial_value @lonely : tensor<3xf32>
+  %rounded = onnx.initial_value @rounded : tensor<3xf32>
+  %r = onnx.node "Round"(%rounded) version 11 {} : (tensor<3xf32>) -> tensor<3xf32>
+  %y = onnx.node "Mul"(%x, %w) version 14 {} : (tensor<?x3xf32>, tensor<3xf32>) -> tensor<?x3xf32>
+  %z = onnx.node "Add"(%y, %r) version 14 {} : (tensor<?x3xf32>, tensor<3xf32>) -> tensor<?x3xf32>
+  %loss = onnx.node "ReduceMean"(%z) version 18 {keepdims = 0 : si64} : (tensor<?x3xf32>) -> tensor<f32>
+  // expected-error@+1 {{differentiates by tensors that the loss has no gradient by: 'lonely', 'rounded'; take them out of xs and out of the update}}
+  %g, %h, %i = onnx.gradient %loss : tensor<f32> xs(%w, %lonely, %rounded : tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) zs(%x : tensor<?x3xf32>) at(%w, %lonely, %rounded, %x : tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<?x3xf32>) names ["g", "h", "i"] -> tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
+  %nw = onnx.node "Sub"(%w, %g) version 14 {} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %nl = onnx.node "Sub"(%lonely, %h) version 14 {} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %nr = onnx.node "Sub"(%rounded, %i) version 14 {} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  onnx.return %loss, %nw, %nl, %nr : tensor<f32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
+}
+onnx.training @step algorithm @algorithm update [[@w, "new_w"], [@lonely, "new_lonely"], [@rounded, "new_rounded"]]
