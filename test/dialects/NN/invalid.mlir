@@ -1076,3 +1076,71 @@ func.func @f(%x: tensor<4xf32>) {
   nn.yield
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x4xf32, #nn.batch<0, 1>>, %s: tensor<3xf32>) {
+  // expected-error@+1 {{scale, shift and statistics must have type 'tensor<4xf32>'}}
+  %0:4 = nn.batch_norm %x, %s, %s epsilon 1.0e-5 : tensor<?x4xf32, #nn.batch<0, 1>>, tensor<3xf32>, tensor<3xf32> -> tensor<?x4xf32, #nn.batch<0, 1>>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x?xf32, #nn.batch<1, 1>>, %s: tensor<4xf32>) {
+  // expected-error@+1 {{needs a last axis that does not carry the batch, not 'tensor<4x?xf32, #nn.batch<1, 1>>'}}
+  %0:4 = nn.batch_norm %x, %s, %s epsilon 1.0e-5 : tensor<4x?xf32, #nn.batch<1, 1>>, tensor<4xf32>, tensor<4xf32> -> tensor<4x?xf32, #nn.batch<1, 1>>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4xf32, #nn.batch<0, 1>>, %s: tensor<4xf32>) {
+  // expected-error@+1 {{result must have the operand's type}}
+  %0:4 = nn.batch_norm %x, %s, %s epsilon 1.0e-5 : tensor<?x4xf32, #nn.batch<0, 1>>, tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // expected-error@+1 {{needs a factor of 1 or more and a floating result, not 0 and 'tensor<f32>'}}
+  %0 = nn.count 0 : tensor<f32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // expected-error@+1 {{needs a factor of 1 or more and a floating result, not 2 and 'tensor<i64>'}}
+  %0 = nn.count 2 : tensor<i64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{no nn.variable is named @v}}
+  nn.assign @v, %x : tensor<4xf32>
+  return
+}
+
+// -----
+
+// expected-note@+1 {{the variable is declared here}}
+nn.variable <parameter> @v : tensor<4xf32>
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{needs a variable of role buffer and type 'tensor<4xf32>'}}
+  nn.assign @v, %x : tensor<4xf32>
+  return
+}
+
+// -----
+
+// expected-note@+1 {{the variable is declared here}}
+nn.variable <buffer> @v : tensor<3xf32>
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{needs a variable of role buffer and type 'tensor<4xf32>'}}
+  nn.assign @v, %x : tensor<4xf32>
+  return
+}

@@ -110,6 +110,10 @@ func.func @composites(%x: tensor<?x4x6xf32, #nn.batch<0, 1>>, %scale: tensor<6xf
                       %labels: tensor<?x4xi64, #nn.batch<0, 1>>) {
   // CHECK: nn.softmax %{{.*}} : tensor<?x4x6xf32, #nn.batch<0, 1>>
   %0 = nn.softmax %x : tensor<?x4x6xf32, #nn.batch<0, 1>>
+  // CHECK: nn.batch_norm %{{.*}}, %{{.*}}, %{{.*}} epsilon 1.000000e-05 : tensor<?x4x6xf32, #nn.batch<0, 1>>, tensor<6xf32>, tensor<6xf32> -> tensor<?x4x6xf32, #nn.batch<0, 1>>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>
+  %batch:4 = nn.batch_norm %x, %scale, %scale epsilon 1.0e-5 : tensor<?x4x6xf32, #nn.batch<0, 1>>, tensor<6xf32>, tensor<6xf32> -> tensor<?x4x6xf32, #nn.batch<0, 1>>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>
+  // CHECK: nn.count 4 : tensor<6xf32>
+  %count = nn.count 4 : tensor<6xf32>
   // CHECK: nn.layer_norm %{{.*}}, %{{.*}}, %{{.*}} axis 2 epsilon 1.000000e-05 : tensor<?x4x6xf32, #nn.batch<0, 1>>, tensor<6xf32>, tensor<6xf32> -> tensor<?x4x6xf32, #nn.batch<0, 1>>, tensor<?x4xf32, #nn.batch<0, 1>>, tensor<?x4xf32, #nn.batch<0, 1>>
   %1:3 = nn.layer_norm %x, %scale, %scale axis 2 epsilon 1.0e-5 : tensor<?x4x6xf32, #nn.batch<0, 1>>, tensor<6xf32>, tensor<6xf32> -> tensor<?x4x6xf32, #nn.batch<0, 1>>, tensor<?x4xf32, #nn.batch<0, 1>>, tensor<?x4xf32, #nn.batch<0, 1>>
   // Over two axes, without a shift.

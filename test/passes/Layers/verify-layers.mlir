@@ -17,7 +17,7 @@ func.func private @second(!x {nn.differentiable}) -> (tensor<f32> {nn.differenti
 // -----
 
 func.func @main(%x: tensor<4xf32>) {
-  // expected-error@+1 {{is not part of a layer: @main may hold nn.get, calls and nn.loss}}
+  // expected-error@+1 {{is not part of a layer: @main may hold nn.get, calls, nn.assign and nn.loss}}
   %0 = nn.gelu %x : tensor<4xf32>
   return
 }
@@ -25,7 +25,7 @@ func.func @main(%x: tensor<4xf32>) {
 // -----
 
 func.func @evaluate(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error@+1 {{is not part of a layer: @evaluate may hold nn.get, calls and nn.loss}}
+  // expected-error@+1 {{is not part of a layer: @evaluate may hold nn.get, calls, nn.assign and nn.loss}}
   %0 = nn.gelu %x : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
@@ -81,3 +81,31 @@ func.func @evaluate(%x: tensor<4xf32>) {
 }
 func.func private @first(tensor<4xf32>) -> (tensor<4xf32> {nn.differentiable}) attributes {nn.layer}
 func.func private @second(tensor<4xf32>) -> tensor<4xf32> attributes {nn.layer}
+
+// -----
+
+// What a layer assigns goes where its argument came from.
+nn.variable <buffer> @mean : tensor<4xf32>
+nn.variable <buffer> @other : tensor<4xf32>
+func.func @main(%x: tensor<4xf32>) {
+  %mean = nn.get @mean : tensor<4xf32>
+  %0 = call @layer(%mean, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  nn.assign @mean, %0 : tensor<4xf32>
+  %1 = call @layer(%mean, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  // expected-error@+1 {{must be the only reader of a layer's result that is marked nn.assigns and takes the place of the variable}}
+  nn.assign @other, %1 : tensor<4xf32>
+  return
+}
+func.func private @layer(tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32> {nn.assigns = 0 : i64}) attributes {nn.layer}
+
+// -----
+
+nn.variable <buffer> @mean : tensor<4xf32>
+func.func @main(%x: tensor<4xf32>) {
+  %mean = nn.get @mean : tensor<4xf32>
+  %0 = call @layer(%mean, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  // expected-error@+1 {{must be the only reader of a layer's result that is marked nn.assigns}}
+  nn.assign @mean, %0 : tensor<4xf32>
+  return
+}
+func.func private @layer(tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> attributes {nn.layer}

@@ -95,3 +95,14 @@ module {
   func.func private @c(%g: tensor<f32>) -> tensor<f32> { return %g : tensor<f32> }
   nn.contribution @w by @c
 }
+
+// -----
+
+nn.variable <buffer> @mean : tensor<4xf32>
+func.func @main(%x: tensor<4xf32> {nn.name = "x"}) {
+  %0 = arith.addf %x, %x : tensor<4xf32>
+  nn.assign @mean, %0 : tensor<4xf32>
+  // expected-error@+1 {{assigns @mean, accepted is one value that main computes}}
+  nn.assign @mean, %0 : tensor<4xf32>
+  return
+}

@@ -82,8 +82,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Export{"bert_classifier", "infer.onnx", "cross-entropy"},
                     Export{"convnet_bn", "train.onnx", ""},
                     Export{"convnet_bn", "train.ts17.onnx", ""},
-                    Export{"resnet18_w8", "train.onnx", ""},
-                    Export{"resnet18_w8", "train.ts17.onnx", ""},
                     Export{"gpt2_tied", "train.onnx", ""},
                     Export{"gpt2_tied", "train.default.onnx", ""}),
     [](const testing::TestParamInfo<Export> &info) {
