@@ -98,7 +98,8 @@ static FailureOr<std::string> findBatch(onnx::GraphOp graph,
     InFlightDiagnostic error =
         graph.emitError("axis 0 of the inputs has several symbols (");
     llvm::interleaveComma(symbols, error);
-    return error << "): name the one that is the batch";
+    return error << "): give all but the batch an extent by --dim "
+                    "NAME=EXTENT, or export inputs with one name for it";
   }
   if (symbols.size() == 1)
     return symbols.front().str();
@@ -300,6 +301,21 @@ void RoleRules::findStatistics(ModuleOp module) {
   });
 }
 
+void RoleRules::findSettings(ModuleOp module) {
+  module.walk([&](onnx::InitialValueOp read) {
+    Value value = read.getResult();
+    bool isSetting =
+        !value.use_empty() && llvm::all_of(value.getUses(), [](OpOperand &use) {
+          auto node = dyn_cast<onnx::NodeOp>(use.getOwner());
+          return node && use.getOperandNumber() > 0 &&
+                 (node.getOpType() == "Resize" ||
+                  node.getOpType() == "Upsample");
+        });
+    if (isSetting)
+      settings.insert(read.getInitializerAttr());
+  });
+}
+
 RoleDecision RoleRules::decide(onnx::InitializerOp initializer,
                                onnx::FileMap &files) const {
   /// A float tensor up to this size that is no variable by name is a constant.
@@ -330,6 +346,8 @@ RoleDecision RoleRules::decide(onnx::InitializerOp initializer,
   if (statistics.contains(symbol))
     return variable(nn::Role::buffer,
                     "it is a running statistic of BatchNormalization");
+  if (settings.contains(symbol))
+    return RoleDecision{nn::Role::constant, "it says how to resize", true};
   if (differentiated.contains(symbol))
     return variable(nn::Role::parameter,
                     "the training graph differentiates by it");

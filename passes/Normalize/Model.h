@@ -55,6 +55,12 @@ public:
   /// The exporter marks parameters: one without a mark is of its making.
   bool exporterMarks = false;
 
+  /// Floats that say how to compute and must be known for it: the scales and
+  /// the region of Resize. Exporters that fold constants make initializers of
+  /// them.
+  llvm::SmallSetVector<mlir::Attribute, 4> settings;
+
+  void findSettings(mlir::ModuleOp module);
   /// Finds the running statistics: operands 3 and 4 of the nodes. Warns of one
   /// that is read as something else too.
   void findStatistics(mlir::ModuleOp module);
