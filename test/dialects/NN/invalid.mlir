@@ -364,7 +364,7 @@ func.func @f(%x: tensor<?x4xf32, #nn.batch<0, 1>>) {
 
 func.func @f(%x: tensor<?x4xf32, #nn.batch<0, 1>>) {
   // expected-error@+1 {{does not keep the elements of each sample}}
-  %0 = nn.reshape %x : tensor<?x4xf32, #nn.batch<0, 1>> -> tensor<4xf32>
+  %0 = nn.reshape %x : tensor<?x4xf32, #nn.batch<0, 1>> -> tensor<6xf32>
   return
 }
 
