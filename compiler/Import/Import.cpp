@@ -12,6 +12,7 @@
 #include "dialects/ONNX/InitializerData.h"
 #include "dialects/ONNX/ONNX.h"
 #include "dialects/ONNX/Schema.h"
+#include "dialects/ONNX/TracedCall.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
@@ -551,9 +552,16 @@ void Importer::importNode(Scope &scope, const NodeProto &node) {
       builder.getI64IntegerAttr(onnx::getSinceVersion(node.op_type(), domain,
                                                       prepared.opsets[domain])),
       attributes.getDictionary(builder.getContext()), names, inputs);
-  if (options.nodeMetadata)
+  if (options.nodeMetadata) {
     if (DictionaryAttr metadata = importMetadata(node.metadata_props(), ""))
       op->setAttr("onnx.metadata", metadata);
+  } else if (onnx::needsTracedCall(node.op_type())) {
+    for (const auto &entry : node.metadata_props())
+      if (entry.key() == onnx::kTracedCallKey)
+        op->setAttr("onnx.metadata",
+                    builder.getDictionaryAttr(builder.getNamedAttr(
+                        entry.key(), builder.getStringAttr(entry.value()))));
+  }
   for (auto [name, result] : llvm::zip(node.output(), op.getOutputs()))
     if (!name.empty())
       scope.values[name] = result;

@@ -133,6 +133,7 @@ LogicalResult Normalizer::decideRoles() {
   if (options.forward || training)
     return success();
   warnOfExporter(module, decided);
+  warnOfLostSmoothing(module);
   return checkElementTypes(module, decided);
 }
 

@@ -7,9 +7,32 @@
 
 #include "passes/Normalize/Padding.h"
 
+#include "dialects/ONNX/TracedCall.h"
+
 using namespace mlir;
 using namespace harmony;
 using namespace harmony::normalize;
+
+/// A flag for the same table goes before.
+void PaddingRows::readTracedCalls(ModuleOp module) {
+  module.walk([&](onnx::NodeOp node) {
+    std::optional<StringRef> index =
+        onnx::getTracedArgument(node, "embedding", 2, "padding_idx");
+    auto read = node.getInputs().empty()
+                    ? onnx::InitialValueOp()
+                    : node.getInputs()[0].getDefiningOp<onnx::InitialValueOp>();
+    if (!index || !read || node.getOpType() != "Gather")
+      return;
+    auto table =
+        module.lookupSymbol<onnx::InitializerOp>(read.getInitializer());
+    RankedTensorType type = table.getTensorType();
+    int64_t row = -1; // none
+    bool exists = !index->getAsInteger(10, row) && row >= 0 &&
+                  type.getRank() > 0 && row < type.getDimSize(0);
+    chosen.try_emplace(table.getOnnxName(),
+                       exists ? std::optional<int64_t>(row) : std::nullopt);
+  });
+}
 
 LogicalResult PaddingRows::parse(ModuleOp module, ArrayRef<std::string> flags) {
   for (const std::string &flag : flags) {
@@ -30,6 +53,7 @@ LogicalResult PaddingRows::parse(ModuleOp module, ArrayRef<std::string> flags) {
                              "', 0 to " + Twine(rows - 1));
     chosen[name] = isNumber ? std::optional<int64_t>(row) : std::nullopt;
   }
+  readTracedCalls(module);
   return success();
 }
 

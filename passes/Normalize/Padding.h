@@ -18,12 +18,14 @@
 namespace harmony::normalize {
 
 /// The row of an embedding that gets no gradient from look-ups: PyTorch's
-/// padding_idx, which exporters drop. --padding NAME=ROW says it, NAME=none
-/// that there is none. Without either a table of which exactly one row is zero
-/// has it: PyTorch makes that row zero, and it stays so.
+/// padding_idx, which ONNX has no place for. --padding NAME=ROW says it,
+/// NAME=none that there is none; then the call that the exporter has traced,
+/// which it notes on the node. Without either a table of which exactly one row
+/// is zero has it: PyTorch makes that row zero, and it stays so.
 class PaddingRows {
 public:
-  /// Reads the flags; reports what fits no initializer of `module`.
+  /// Reads the flags, and the calls noted on nodes of `module`; reports flags
+  /// that fit no initializer.
   mlir::LogicalResult parse(mlir::ModuleOp module,
                             llvm::ArrayRef<std::string> flags);
 
@@ -32,6 +34,8 @@ public:
   std::optional<int64_t> find(onnx::InitializerOp table, onnx::FileMap &files);
 
 private:
+  void readTracedCalls(mlir::ModuleOp module);
+
   llvm::StringMap<std::optional<int64_t>> chosen; ///< by the model's name
   llvm::DenseMap<mlir::Operation *, std::optional<int64_t>> found;
 };

@@ -8,6 +8,7 @@
 #include "passes/Normalize/TrainingChecks.h"
 
 #include "dialects/ONNX/ExportCall.h"
+#include "dialects/ONNX/TracedCall.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -127,6 +128,22 @@ static bool isParameterName(StringRef name) {
   StringRef last =
       name.rsplit('.').second.empty() ? name : name.rsplit('.').second;
   return last.contains("weight") || last.contains("bias");
+}
+
+void harmony::normalize::warnOfLostSmoothing(ModuleOp module) {
+  module.walk([](onnx::NodeOp node) {
+    std::optional<StringRef> smoothing = onnx::getTracedArgument(
+        node, "cross_entropy_loss", 5, "label_smoothing");
+    double amount = 0;
+    if (node.getOpType() == "SoftmaxCrossEntropyLoss" && smoothing &&
+        !smoothing->getAsDouble(amount) && amount != 0)
+      node.emitWarning("node '" + node.getNodeName() +
+                       "' was exported from cross_entropy with "
+                       "label_smoothing=" +
+                       *smoothing +
+                       ", which the exporter has dropped: the loss is the one "
+                       "without it (write smoothing with log_softmax)");
+  });
 }
 
 void harmony::normalize::warnOfExporter(

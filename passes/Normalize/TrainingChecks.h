@@ -48,6 +48,9 @@ using DecidedInitializer = std::pair<onnx::InitializerOp, RoleDecision>;
 void warnOfExporter(mlir::ModuleOp module,
                     llvm::ArrayRef<DecidedInitializer> initializers);
 
+/// Warns of losses that were traced with label smoothing, which exporters drop.
+void warnOfLostSmoothing(mlir::ModuleOp module);
+
 /// Fails where a parameter's elements are not f32.
 llvm::LogicalResult
 checkElementTypes(mlir::ModuleOp module,
