@@ -202,38 +202,6 @@ Tensor knownIota(TensorBuilder &t, int64_t extent, int64_t rank, int64_t axis) {
   return t.known(t.getBuilder().getI64Type(), shape, std::move(elements));
 }
 
-/// Indices in [-depth, depth) count from the end where they are negative; a row
-/// of another index is `off` throughout.
-void convertOneHot(Binder &b) {
-  TensorBuilder &t = b.build();
-  Tensor indices = b.input(0), values = b.input(2);
-  std::optional<SmallVector<int64_t>> depth = b.integers(1);
-  int64_t axis = b.integer("axis", -1);
-  if (!indices || !values || !depth)
-    return;
-  if (depth->size() != 1 || depth->front() <= 0 || indices.isFloat() ||
-      values.shape() != ArrayRef<Extent>{Extent{2, 0}}) {
-    b.refuse("accepted are integer indices, one positive depth and two values");
-    return;
-  }
-  axis = b.axis(axis, indices.rank() + 1);
-  Tensor size = t.scalarLike(indices, depth->front()),
-         zero = t.scalarLike(indices, 0);
-  Tensor index = t.unsqueeze(t.select(t.compare(Compare::Less, indices, zero),
-                                      t.add(indices, size), indices),
-                             {axis});
-  if (!index)
-    return;
-  Shape shape(index.rank(), Extent{1, 0});
-  shape[axis] = Extent{depth->front(), 0};
-  Tensor isHot =
-      t.compare(Compare::Equal, index, t.iota(indices.type(), shape, axis));
-  auto value = [&](int64_t i) {
-    return t.squeeze(t.sliceAxis(values, 0, i, 1), {0});
-  };
-  b.output(0, t.select(isHot, value(1), value(0)));
-}
-
 void convertTrilu(Binder &b) {
   Tensor x = b.input(0);
   bool upper = b.integer("upper", 1);
@@ -299,7 +267,6 @@ void harmony::normalize::addIndexConverters(ConverterTable &table) {
   table.onOp("GatherND", {11, 12, 13}, convertGatherND);
   table.onOp("GatherElements", {11, 13}, convertGatherElements);
   table.onOp("Range", {11}, convertRange);
-  table.onOp("OneHot", {9, 11}, convertOneHot);
   table.onOp("Trilu", {14}, convertTrilu);
   table.onOp("CumSum", {11, 14}, convertCumSum);
 }
