@@ -19,7 +19,8 @@ Tensor harmony::normalize::whereNegative(TensorBuilder &t, const Tensor &x,
 
 Tensor harmony::normalize::exponentialMinusOne(TensorBuilder &t,
                                                const Tensor &x) {
-  return t.subtract(t.unary(Unary::Exponential, x), t.scalarLike(x, 1));
+  Tensor bounded = t.atMost(x, t.scalarLike(x, 0));
+  return t.subtract(t.unary(Unary::Exponential, bounded), t.scalarLike(x, 1));
 }
 
 Tensor harmony::normalize::elu(TensorBuilder &t, const Tensor &x,

@@ -20,7 +20,8 @@ namespace harmony::normalize {
 
 /// select(x < 0, negative, x)
 Tensor whereNegative(TensorBuilder &t, const Tensor &x, const Tensor &negative);
-/// exp(x) - 1, with which the gradient is exp(x).
+/// exp(x) - 1 for x < 0, with which the gradient is exp(x); 0 above, where a
+/// power that nothing selects could be infinite and its gradient NaN.
 Tensor exponentialMinusOne(TensorBuilder &t, const Tensor &x);
 /// alpha * (exp(x) - 1) where x < 0, else x.
 Tensor elu(TensorBuilder &t, const Tensor &x, double alpha);

@@ -82,6 +82,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Export{"bert_classifier", "infer.onnx", "cross-entropy"},
                     Export{"convnet_bn", "train.onnx", ""},
                     Export{"convnet_bn", "train.ts17.onnx", ""},
+                    Export{"llama_gqa", "train.onnx", ""},
+                    Export{"llama_gqa", "train.default.onnx", ""},
+                    Export{"rms_gqa", "train.onnx", ""},
+                    Export{"rms_gqa", "train.op23.onnx", ""},
+                    Export{"bert_mlm_tied", "train.onnx", ""},
+                    Export{"bert_mlm_tied", "infer.onnx", "cross-entropy"},
                     Export{"gpt2_tied", "train.onnx", ""},
                     Export{"gpt2_tied", "train.default.onnx", ""}),
     [](const testing::TestParamInfo<Export> &info) {
