@@ -9,6 +9,7 @@
 
 #include "compiler/Import/ModelCheck.h"
 #include "compiler/Import/ModelFile.h"
+#include "compiler/Import/TensorData.h"
 #include "dialects/ONNX/InitializerData.h"
 #include "dialects/ONNX/ONNX.h"
 #include "dialects/ONNX/Schema.h"
@@ -81,52 +82,6 @@ Type importElementType(Builder &builder, int type) {
   default:
     return nullptr;
   }
-}
-
-/// The data of `tensor`, which is not external, in ONNX's raw layout.
-std::vector<char> collectData(const TensorProto &tensor) {
-  if (tensor.has_raw_data())
-    return std::vector<char>(tensor.raw_data().begin(),
-                             tensor.raw_data().end());
-  std::vector<char> bytes;
-  auto append = [&](const auto &values, size_t size) {
-    for (const auto &value : values) {
-      const char *data = reinterpret_cast<const char *>(&value);
-      bytes.insert(bytes.end(), data, data + size);
-    }
-  };
-  switch (tensor.data_type()) {
-  case TensorProto::FLOAT:
-  case TensorProto::COMPLEX64:
-    append(tensor.float_data(), 4);
-    break;
-  case TensorProto::DOUBLE:
-  case TensorProto::COMPLEX128:
-    append(tensor.double_data(), 8);
-    break;
-  case TensorProto::INT64:
-    append(tensor.int64_data(), 8);
-    break;
-  case TensorProto::UINT32:
-    append(tensor.uint64_data(), 4);
-    break;
-  case TensorProto::UINT64:
-    append(tensor.uint64_data(), 8);
-    break;
-  case TensorProto::INT32:
-    append(tensor.int32_data(), 4);
-    break;
-  case TensorProto::INT16:
-  case TensorProto::UINT16:
-  case TensorProto::FLOAT16:
-  case TensorProto::BFLOAT16:
-    append(tensor.int32_data(), 2); // the low bytes, little-endian
-    break;
-  default:
-    append(tensor.int32_data(), 1);
-    break;
-  }
-  return bytes;
 }
 
 class Importer {
@@ -210,15 +165,7 @@ Type Importer::importType(const TypeProto &type, const std::string &what) {
       return onnx::UnknownType::get(builder.getContext());
     Type element = importElementType(builder, tensor.elem_type());
     if (!element) {
-      emitError(
-          what + ": elements of type " +
-          (TensorProto::DataType_IsValid(tensor.elem_type())
-               ? TensorProto::DataType_Name(
-                     static_cast<TensorProto::DataType>(tensor.elem_type()))
-               : std::to_string(tensor.elem_type())) +
-          " are not supported; accepted are booleans, integers, floating point "
-          "and complex "
-          "numbers of whole bytes");
+      emitError(what + ": " + describeUnsupportedType(tensor.elem_type()));
       return nullptr;
     }
     if (!tensor.has_shape())

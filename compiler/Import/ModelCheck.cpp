@@ -7,6 +7,8 @@
 
 #include "compiler/Import/ModelCheck.h"
 
+#include "compiler/Import/LibraryMessages.h"
+#include "compiler/Import/TensorData.h"
 #include "dialects/ONNX/ExternalFile.h"
 #include "dialects/ONNX/Schema.h"
 
@@ -19,7 +21,6 @@
 #include <functional>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <tuple>
 #include <unistd.h>
 
@@ -52,82 +53,6 @@ const AttributeProto *findAttribute(const NodeProto &node, const char *name) {
     if (attribute.name() == name)
       return &attribute;
   return nullptr;
-}
-
-std::string readExternalReference(const TensorProto &tensor, std::string &file,
-                                  uint64_t &offset, uint64_t &length) {
-  offset = 0;
-  for (const auto &entry : tensor.external_data()) {
-    if (entry.key() == "location") {
-      file = entry.value();
-      continue;
-    }
-    if (entry.key() != "offset" && entry.key() != "length")
-      continue;
-    uint64_t value = 0;
-    bool valid = !entry.value().empty();
-    for (char c : entry.value()) {
-      uint64_t next = value * 10 + static_cast<uint64_t>(c - '0');
-      valid &= c >= '0' && c <= '9' && value <= (UINT64_MAX - 9) / 10;
-      value = next;
-    }
-    if (!valid)
-      return "external data with " + entry.key() + " \"" + entry.value() +
-             "\"; accepted is a number of bytes below 2^64";
-    (entry.key() == "offset" ? offset : length) = value;
-  }
-  return file.empty() ? "external data without a location" : "";
-}
-
-std::string getTensorSize(const TensorProto &tensor, uint64_t &bytes) {
-  switch (tensor.data_type()) {
-  case TensorProto::BOOL:
-  case TensorProto::INT8:
-  case TensorProto::UINT8:
-  case TensorProto::FLOAT8E4M3FN:
-  case TensorProto::FLOAT8E4M3FNUZ:
-  case TensorProto::FLOAT8E5M2:
-  case TensorProto::FLOAT8E5M2FNUZ:
-  case TensorProto::FLOAT8E8M0:
-    bytes = 1;
-    break;
-  case TensorProto::INT16:
-  case TensorProto::UINT16:
-  case TensorProto::FLOAT16:
-  case TensorProto::BFLOAT16:
-    bytes = 2;
-    break;
-  case TensorProto::FLOAT:
-  case TensorProto::INT32:
-  case TensorProto::UINT32:
-    bytes = 4;
-    break;
-  case TensorProto::DOUBLE:
-  case TensorProto::INT64:
-  case TensorProto::UINT64:
-  case TensorProto::COMPLEX64:
-    bytes = 8;
-    break;
-  case TensorProto::COMPLEX128:
-    bytes = 16;
-    break;
-  default:
-    return "element type " +
-           (TensorProto::DataType_IsValid(tensor.data_type())
-                ? TensorProto::DataType_Name(
-                      static_cast<TensorProto::DataType>(tensor.data_type()))
-                : std::to_string(tensor.data_type())) +
-           " is not supported; accepted are booleans, integers, floating point "
-           "and complex "
-           "numbers of whole bytes";
-  }
-  for (int64_t dim : tensor.dims()) {
-    if (dim < 0)
-      return "dimension " + std::to_string(dim) + " is negative";
-    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(dim), &bytes))
-      return "its size overflows 64 bits";
-  }
-  return "";
 }
 
 namespace {
@@ -170,57 +95,6 @@ private:
   /// Operators that there is no schema for, with the nodes that use them.
   std::map<std::string, std::vector<std::string>> unknownOperators;
 };
-
-/// '(op_type:T, node name: N): text' and the like, as this file calls a node.
-std::string renameNode(const std::string &line) {
-  const std::string head = "(op_type:";
-  size_t end = line.find("): ");
-  if (line.compare(0, head.size(), head) != 0 || end == std::string::npos)
-    return line;
-  std::string type = line.substr(head.size(), end - head.size()), name;
-  const std::string separator = ", node name: ";
-  if (size_t at = type.find(separator); at != std::string::npos) {
-    name = " \"" + type.substr(at + separator.size()) + "\"";
-    type.resize(at);
-  }
-  return "node" + name + " (" + type + "): " + line.substr(end + 3);
-}
-
-/// `text` with every run of white space made one space.
-std::string joinLines(const std::string &text) {
-  std::string line, word;
-  for (std::istringstream stream(text); stream >> word;)
-    line += (line.empty() ? "" : " ") + word;
-  return line;
-}
-
-/// Puts the ONNX library's message on one line per problem. The checker tells
-/// the node in lines of its own; shape inference lists one line per node and
-/// adds the nodes that only follow another's failure.
-std::vector<std::string> splitMessage(const std::string &text) {
-  const std::string context = "\n\n==> Context: ";
-  if (size_t at = text.find(context); at != std::string::npos)
-    return {joinLines(text.substr(0, at)) + " (" +
-            joinLines(text.substr(at + context.size())) + ")"};
-  const std::string header = "Inference error(s): ";
-  size_t at = text.find(header);
-  if (at == std::string::npos)
-    return {joinLines(text)};
-  std::vector<std::string> lines, consequences;
-  std::istringstream stream(text.substr(at + header.size()));
-  for (std::string line; std::getline(stream, line);) {
-    if (line.empty())
-      continue;
-    bool consequence = line.find("expected to have type but instead is null") !=
-                       std::string::npos;
-    for (const char *mark : {"[ShapeInferenceError] ", "[TypeInferenceError] "})
-      if (size_t position = line.find(mark); position != std::string::npos)
-        line.erase(position, std::string(mark).size());
-    (consequence ? consequences : lines)
-        .push_back("shape inference: " + renameNode(line));
-  }
-  return lines.empty() ? consequences : lines;
-}
 
 void Preparation::attempt(const std::string &where, const Step &step) {
   try {
@@ -513,25 +387,6 @@ void Preparation::inlineFunctions(GraphProto &graph) {
   graph.Swap(shell.mutable_graph());
 }
 
-/// The types that `graph` states by name.
-std::map<std::string, TypeProto> collectTypes(const GraphProto &graph) {
-  std::map<std::string, TypeProto> types;
-  for (const auto *list :
-       {&graph.input(), &graph.output(), &graph.value_info()})
-    for (const auto &value : *list)
-      if (value.has_type())
-        types[value.name()] = value.type();
-  for (const TensorProto &tensor : graph.initializer()) {
-    auto &type = *types[tensor.name()].mutable_tensor_type();
-    type.set_elem_type(tensor.data_type());
-    type.clear_shape();
-    type.mutable_shape();
-    for (int64_t dim : tensor.dims())
-      type.mutable_shape()->add_dim()->set_dim_value(dim);
-  }
-  return types;
-}
-
 /// Gives the results of Gradient nodes, which the library does not infer, the
 /// types of their xs. Returns whether any was new.
 bool inferGradients(GraphProto &graph) {
@@ -553,49 +408,6 @@ bool inferGradients(GraphProto &graph) {
     }
   }
   return changed;
-}
-
-/// `float [N, 3]`, for messages.
-std::string describeType(const TypeProto &type) {
-  const auto &tensor = type.tensor_type();
-  if (!type.has_tensor_type() ||
-      !TensorProto::DataType_IsValid(tensor.elem_type()))
-    return "?";
-  std::string text = TensorProto::DataType_Name(
-      static_cast<TensorProto::DataType>(tensor.elem_type()));
-  std::transform(text.begin(), text.end(), text.begin(), ::tolower);
-  if (!tensor.has_shape())
-    return text;
-  std::string dims;
-  for (const auto &dim : tensor.shape().dim()) {
-    dims += dims.empty() ? "" : ", ";
-    dims += dim.has_dim_value()       ? std::to_string(dim.dim_value())
-            : dim.dim_param().empty() ? "?"
-                                      : dim.dim_param();
-  }
-  return text + " [" + dims + "]";
-}
-
-/// Adds to each of `lines` what types the inputs of the node have that it
-/// names.
-void addInputTypes(const GraphProto &graph, std::vector<std::string> &lines) {
-  std::map<std::string, TypeProto> types = collectTypes(graph);
-  for (std::string &line : lines)
-    for (const NodeProto &node : graph.node()) {
-      if (line.find("node \"" + node.name() + "\" (") == std::string::npos)
-        continue;
-      // Some operators' messages name the node again.
-      if (size_t at = line.find(" in node " + node.op_type() + " (");
-          at != std::string::npos)
-        line.resize(at);
-      std::string inputs;
-      for (const std::string &input : node.input())
-        if (auto type = types.find(input); type != types.end())
-          inputs += (inputs.empty() ? "; its inputs are \"" : ", \"") + input +
-                    "\" " + describeType(type->second);
-      line += inputs;
-      break;
-    }
 }
 
 void Preparation::inferTypes(GraphProto &graph, const std::string &where) {

@@ -62,17 +62,6 @@ inline bool isGradient(const ::onnx::NodeProto &node) {
          node.domain() == "ai.onnx.preview.training";
 }
 
-/// Offset and length of `tensor`'s data in its external file, whose name goes
-/// to `file`. `length` is left alone where the model states none. Returns what
-/// is wrong; empty if all is well.
-std::string readExternalReference(const ::onnx::TensorProto &tensor,
-                                  std::string &file, uint64_t &offset,
-                                  uint64_t &length);
-
-/// Bytes that `tensor` has in ONNX's raw layout. Returns what is wrong with its
-/// type or shape; empty if all is well.
-std::string getTensorSize(const ::onnx::TensorProto &tensor, uint64_t &bytes);
-
 } // namespace harmony
 
 #endif // COMPILER_IMPORT_MODELCHECK_H
