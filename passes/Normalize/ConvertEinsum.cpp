@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Normalize/Binder.h"
+#include "passes/Normalize/Positions.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -150,9 +151,11 @@ private:
                            "' takes a diagonal of axes " + Twine(i) + " and " +
                            Twine(j) + " of " + toString(shape)),
                   {}};
+        Type index = t.getBuilder().getI64Type();
         Tensor isDiagonal = t.compare(
-            Compare::Equal, positions(term.tensor.rank(), i, shape[i].size),
-            positions(term.tensor.rank(), j, shape[j].size));
+            Compare::Equal,
+            knownPositions(t, index, shape[i].size, term.tensor.rank(), i),
+            knownPositions(t, index, shape[j].size, term.tensor.rank(), j));
         term.tensor = t.reduce(
             Reduction::Sum,
             t.select(isDiagonal, term.tensor, t.scalarLike(term.tensor, 0)),
@@ -160,15 +163,6 @@ private:
         term.labels.erase(term.labels.begin() + j);
       }
     return term;
-  }
-
-  Tensor positions(int64_t rank, int64_t axis, int64_t extent) {
-    Shape shape(rank, Extent{1, 0});
-    shape[axis] = Extent{extent, 0};
-    std::vector<Element> elements;
-    for (int64_t i = 0; i < extent; ++i)
-      elements.push_back(Element{i});
-    return t.known(t.getBuilder().getI64Type(), shape, std::move(elements));
   }
 
   static Labels neededAfter(ArrayRef<Term> terms, size_t first,

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Normalize/Binder.h"
+#include "passes/Normalize/Positions.h"
 
 #include <cmath>
 
@@ -192,16 +193,6 @@ void convertRange(Binder &b) {
   b.output(0, t.known(start.type(), {extent}, std::move(elements)));
 }
 
-/// The index along `axis` of a static shape, as known elements.
-Tensor knownIota(TensorBuilder &t, int64_t extent, int64_t rank, int64_t axis) {
-  Shape shape(rank, Extent{1, 0});
-  shape[axis] = Extent{extent, 0};
-  std::vector<Element> elements;
-  for (int64_t i = 0; i < extent; ++i)
-    elements.push_back(Element{i});
-  return t.known(t.getBuilder().getI64Type(), shape, std::move(elements));
-}
-
 void convertTrilu(Binder &b) {
   Tensor x = b.input(0);
   bool upper = b.integer("upper", 1);
@@ -220,8 +211,9 @@ void convertTrilu(Binder &b) {
     return;
   }
   TensorBuilder &t = b.build();
-  Tensor row = knownIota(t, x.shape()[x.rank() - 2].size, 2, 0),
-         column = knownIota(t, x.shape().back().size, 2, 1);
+  Type index = t.getBuilder().getI64Type();
+  Tensor row = knownPositions(t, index, x.shape()[x.rank() - 2].size, 2, 0),
+         column = knownPositions(t, index, x.shape().back().size, 2, 1);
   Tensor edge = t.add(row, t.scalarLike(row, diagonal));
   Tensor keep = t.compare(
       upper ? Compare::GreaterOrEqual : Compare::LessOrEqual, column, edge);

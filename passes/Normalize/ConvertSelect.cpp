@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Normalize/Binder.h"
+#include "passes/Normalize/Positions.h"
 
 #include <cmath>
 
@@ -14,20 +15,6 @@ using namespace harmony;
 using namespace harmony::normalize;
 
 namespace {
-
-/// The index along `axis`, which broadcasts to a tensor of `rank`.
-Tensor positions(TensorBuilder &t, Type type, int64_t extent, int64_t rank,
-                 int64_t axis) {
-  Shape shape(rank, Extent{1, 0});
-  shape[axis] = Extent{extent, 0};
-  std::vector<Element> elements;
-  for (int64_t i = 0; i < extent; ++i) {
-    Element element{i};
-    element.real = isa<FloatType>(type) ? static_cast<double>(i) : 0;
-    elements.push_back(element);
-  }
-  return t.known(type, shape, std::move(elements));
-}
 
 /// Refuses an axis that carries the batch; made non-negative.
 std::optional<int64_t> ownAxis(Binder &b, const Tensor &x, int64_t axis,
@@ -67,7 +54,7 @@ Tensor findExtreme(TensorBuilder &t, const Tensor &x, int64_t axis,
   if (isTaken)
     isExtreme = t.binary(Binary::And, isExtreme, t.unary(Unary::Not, isTaken));
   Tensor position =
-      positions(t, t.getBuilder().getI64Type(), extent, x.rank(), axis);
+      knownPositions(t, t.getBuilder().getI64Type(), extent, x.rank(), axis);
   Tensor outside = t.scalarLike(position, last ? -1 : extent);
   Tensor found = t.reduce(last ? Reduction::Maximum : Reduction::Minimum,
                           t.select(isExtreme, position, outside), {axis},
@@ -107,8 +94,8 @@ void addExtremes(ConverterTable &table) {
     }
     TensorBuilder &t = b.build();
     Tensor found = findExtreme(t, x, *axis, /*largest=*/true, /*last=*/false);
-    Tensor position = positions(t, t.getBuilder().getI64Type(),
-                                x.shape()[*axis].size, x.rank(), *axis);
+    Tensor position = knownPositions(t, t.getBuilder().getI64Type(),
+                                     x.shape()[*axis].size, x.rank(), *axis);
     b.output(0, t.cast(t.compare(Compare::Equal, position, found), x.type()));
   };
   table.onOp("Hardmax", {1, 11},
@@ -153,7 +140,7 @@ void convertTopK(Binder &b) {
   int64_t last = x.rank() - 1;
   x = t.transpose(x, swap);
   Tensor position =
-      positions(t, t.getBuilder().getI64Type(), extent, x.rank(), last);
+      knownPositions(t, t.getBuilder().getI64Type(), extent, x.rank(), last);
   SmallVector<Tensor> found;
   Tensor isTaken;
   for (int64_t i = 0; i < k; ++i) {
@@ -194,7 +181,7 @@ void convertOneHot(Binder &b) {
     return;
   row = t.select(t.compare(Compare::Less, row, t.scalarLike(row, 0)),
                  t.add(row, t.scalarLike(row, extent)), row);
-  Tensor position = positions(t, row.type(), extent, rank, axis);
+  Tensor position = knownPositions(t, row.type(), extent, rank, axis);
   b.output(0, t.select(t.compare(Compare::Equal, position, row), on, off));
 }
 
@@ -215,8 +202,8 @@ void convertEyeLike(Binder &b) {
     return;
   }
   Type index = t.getBuilder().getI64Type();
-  Tensor row = positions(t, index, x.shape()[0].size, 2, 0),
-         column = positions(t, index, x.shape()[1].size, 2, 1);
+  Tensor row = knownPositions(t, index, x.shape()[0].size, 2, 0),
+         column = knownPositions(t, index, x.shape()[1].size, 2, 1);
   Tensor isOne = t.compare(Compare::Equal, column,
                            t.add(row, t.scalarLike(row, diagonal)));
   b.output(0, t.cast(isOne, element));
