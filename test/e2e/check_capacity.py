@@ -9,7 +9,7 @@ fit; min_device_bytes is at most 1.25 * bound_bytes, and the numbers are those p
 """
 import argparse, json, os, re, subprocess, sys, tempfile
 
-DOES_NOT_FIT = 3
+from training import DOES_NOT_FIT, report
 
 
 def run(command):
@@ -81,15 +81,12 @@ def main():
     parser.add_argument("--compile-flag", action="append", default=[])
     parser.add_argument("model_dir", nargs="+")
     args = parser.parse_args()
-    failed = 0
-    for model_dir in args.model_dir:
+
+    def check_in_folder(model_dir):
         with tempfile.TemporaryDirectory(prefix="capacity-") as work:
-            bad = check(args, model_dir, work)
-        failed += bool(bad)
-        print(("FAIL " if bad else "ok   ") + os.path.basename(os.path.normpath(model_dir)), flush=True)
-        for line in bad:
-            print("    " + line)
-    return 1 if failed else 0
+            return check(args, model_dir, work)
+
+    return report((os.path.basename(os.path.normpath(d)), lambda d=d: check_in_folder(d)) for d in args.model_dir)
 
 
 if __name__ == "__main__":

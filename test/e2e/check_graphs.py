@@ -8,6 +8,7 @@ Each model says its loss in NumPy, in double precision; gradients are central di
 import argparse, json, os, subprocess, sys, tempfile
 import numpy as np
 from check_golden import read_losses, read_safetensors
+from training import report
 
 BATCH = 4
 RANDOM = np.random.default_rng(7)
@@ -200,16 +201,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--harmonyc", required=True)
     args = parser.parse_args()
-    failed = 0
-    for name in MODELS | WHOLE:
-        for microbatch in (4, 2, 1) if name in MODELS else (4, 2):
-            with tempfile.TemporaryDirectory(prefix="graphs-") as work:
-                bad = check(args, work, name, microbatch)
-            failed += bool(bad)
-            print(f"{'FAIL' if bad else 'ok  '} {name}, microbatch {microbatch}", flush=True)
-            for line in bad:
-                print("    " + line)
-    return 1 if failed else 0
+
+    def run(name, microbatch):
+        with tempfile.TemporaryDirectory(prefix="graphs-") as work:
+            return check(args, work, name, microbatch)
+
+    return report((f"{name}, microbatch {u}", lambda name=name, u=u: run(name, u))
+                  for name in MODELS | WHOLE for u in ((4, 2, 1) if name in MODELS else (4, 2)))
 
 
 if __name__ == "__main__":

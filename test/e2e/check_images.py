@@ -10,6 +10,7 @@ central differences of it.
 import argparse, itertools, os, subprocess, sys, tempfile
 import numpy as np
 from check_golden import read_losses, read_safetensors
+from training import report
 
 BATCH = 4
 RANDOM = np.random.default_rng(11)
@@ -268,17 +269,7 @@ def main():
                lambda size=size, group=group, stride=stride, kernel=kernel:
                check_blocks(args, size, group, stride, kernel))
               for size, group, stride, kernel in ((64, 1, 1, 3), (64, 4, 1, 3), (128, 1, 1, 3), (128, 2, 2, 5))]
-    failed = 0
-    for name, run in cases:
-        try:
-            bad = run()
-        except RuntimeError as error:
-            bad = [str(error)]
-        failed += bool(bad)
-        print(f"{'FAIL' if bad else 'ok  '} {name}", flush=True)
-        for line in bad:
-            print("    " + line)
-    return 1 if failed else 0
+    return report(cases)
 
 
 if __name__ == "__main__":

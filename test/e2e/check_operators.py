@@ -10,6 +10,7 @@ model has several operators, whose losses add up; each of them has an s of its o
 import argparse, itertools, os, re, subprocess, sys, tempfile
 import numpy as np
 from check_golden import read_losses, read_safetensors
+from training import report
 
 BATCH, SHAPE = 2, (4, 4, 6)
 RANDOM = np.random.default_rng(23)
@@ -225,16 +226,8 @@ def main():
     parser.add_argument("--harmonyc", required=True)
     parser.add_argument("--only", default="", help="groups whose name has this part")
     args = parser.parse_args()
-    failed = 0
-    for name, microbatch in itertools.product(GROUPS, (BATCH, 1)):
-        if args.only not in name:
-            continue
-        bad = check(args, name, microbatch)
-        failed += bool(bad)
-        print(f"{'FAIL' if bad else 'ok  '} {name}, microbatch {microbatch}", flush=True)
-        for line in bad:
-            print("    " + line)
-    return 1 if failed else 0
+    return report((f"{name}, microbatch {u}", lambda name=name, u=u: check(args, name, u))
+                  for name, u in itertools.product(GROUPS, (BATCH, 1)) if args.only in name)
 
 
 if __name__ == "__main__":

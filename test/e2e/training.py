@@ -100,3 +100,18 @@ def require_equal(reference, result):
     different = sorted(k for k in reference if result.get(k) != reference[k])
     if different or result.keys() != reference.keys():
         raise RuntimeError(f"{len(different)} of {len(reference)} differ, first {different[:3]}")
+
+
+def report(cases):
+    """Runs pairs of a name and a function that lists what is wrong, and prints what came out. The exit status."""
+    failed = 0
+    for name, run in cases:
+        try:
+            bad = run()
+        except RuntimeError as error:
+            bad = [str(error)]
+        failed += bool(bad)
+        print(f"{'FAIL' if bad else 'ok  '} {name}", flush=True)
+        for line in bad:
+            print("    " + line)
+    return 1 if failed else 0
