@@ -113,7 +113,9 @@ def measure(arguments, folder):
                       folder)]
     peers = []
     for peer in all_peers:
-        if reason := peer.missing():
+        if arguments.eager and peer.name == "PyTorch, compiled":
+            print(f"{peer.name} is left out: --eager", file=sys.stderr)
+        elif reason := peer.missing():
             print(f"{peer.name} is left out: {reason}", file=sys.stderr)
         else:
             peers.append(peer)
@@ -163,6 +165,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="measurements of everything; the best counts")
     parser.add_argument("--threads", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2])
     parser.add_argument("--models", type=lambda text: text.split(","), default=["resnet", "bert", "gpt"])
+    parser.add_argument("--eager", action="store_true", help="without torch.compile, which takes minutes to compile")
     parser.add_argument("--quick", action="store_true", help="small models")
     for peer in ("pytorch", "jax", "onnxruntime"):
         parser.add_argument(f"--{peer}", help="Python of an environment that has it")

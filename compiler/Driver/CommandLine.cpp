@@ -121,6 +121,11 @@ void addModel(CLI::App *app, CompilerOptions &options) {
                 "compile the outputs alone, no training");
 }
 
+void addBatch(CLI::App *app, CompilerOptions &options) {
+  app->add_option("--batch", options.batch, "samples per optimizer step")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+}
+
 void addPlanning(CLI::App *app, CompilerOptions &options) {
   addModel(app, options);
   app->add_option("--target", options.target, "what the executable runs on")
@@ -140,8 +145,7 @@ void addPlanning(CLI::App *app, CompilerOptions &options) {
                   "of " +
                       machineNames())
       ->type_name("NAME|FILE");
-  app->add_option("--batch", options.batch, "samples per optimizer step")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  addBatch(app, options);
   app->add_option_function<std::string>(
          "--microbatch",
          [&options](const std::string &text) {
@@ -292,6 +296,7 @@ std::optional<CompilerOptions> harmony::parseCommandLine(int argc, char **argv,
   CLI::App *inspect = app.add_subcommand(
       "inspect", "inputs, loss, what trains and why, ties, operators");
   addModel(inspect, options);
+  addBatch(inspect, options);
 
   CLI::App *ops =
       app.add_subcommand("ops", "the ONNX operators supported, by opset");

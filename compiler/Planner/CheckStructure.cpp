@@ -8,6 +8,7 @@
 #include "compiler/Planner/Replay.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace harmony::planner {
 
@@ -254,8 +255,13 @@ private:
     if (whole)
       return;
     const Event &awaited = plan.events[wait.event];
-    int64_t last =
-        (event.trips - 1) / wait.every * wait.times + wait.times - 1 - wait.lag;
+    if (event.trips < 1) // reported with the event
+      return;
+    int64_t last = 0;
+    if (__builtin_mul_overflow((event.trips - 1) / wait.every, wait.times,
+                               &last) ||
+        __builtin_add_overflow(last, wait.times - 1 - wait.lag, &last))
+      last = std::numeric_limits<int64_t>::max();
     if (wait.previousStep || event.phase < 0 || awaited.phase < 0 ||
         last >= awaited.trips)
       report.add("structure",

@@ -220,6 +220,36 @@ void convertTrilu(Binder &b) {
   b.output(0, t.select(keep, x, t.scalarLike(x, 0)));
 }
 
+/// Cumulative sums along an axis of n elements: for each of n positions the sum
+/// of the elements before it. Of floating elements that is a product with a
+/// triangle of ones.
+Tensor sumBefore(TensorBuilder &t, const Tensor &x, int64_t axis,
+                 bool exclusive, bool reverse) {
+  Type index = t.getBuilder().getI64Type();
+  int64_t extent = x.shape()[axis].size;
+  auto triangle = [&](int64_t rank, int64_t positions, int64_t terms) {
+    Tensor position = knownPositions(t, index, extent, rank, positions),
+           term = knownPositions(t, index, extent, rank, terms);
+    return t.compare(exclusive ? Compare::Less : Compare::LessOrEqual,
+                     reverse ? position : term, reverse ? term : position);
+  };
+  if (x.isFloat()) {
+    // The product puts the position behind the other axes.
+    SmallVector<int64_t> back;
+    for (int64_t i = 0; i + 1 < x.rank(); ++i)
+      back.push_back(i);
+    back.insert(back.begin() + axis, x.rank() - 1);
+    return t.transpose(
+        t.dot(x, t.cast(triangle(2, 1, 0), x.type()), {{}, {}, {axis}, {0}}),
+        back);
+  }
+  Tensor terms = t.unsqueeze(x, {axis});
+  return t.reduce(Reduction::Sum,
+                  t.select(triangle(x.rank() + 1, axis, axis + 1), terms,
+                           t.scalarLike(x, 0)),
+                  {axis + 1});
+}
+
 void convertCumSum(Binder &b) {
   Tensor x = b.input(0);
   std::optional<SmallVector<int64_t>> axisInput = b.integers(1);
@@ -227,8 +257,13 @@ void convertCumSum(Binder &b) {
   if (!x || !axisInput)
     return;
   int64_t axis = b.axis(axisInput->front(), x.rank());
-  if (!x.isKnown() || x.shape()[axis].isBatch()) {
-    b.refuse("is supported for constants, along an axis other than the batch");
+  if (x.shape()[axis].isBatch()) {
+    b.refuse("adds up along the batch axis " + std::to_string(axis) +
+             ", which combines samples");
+    return;
+  }
+  if (!x.isKnown()) {
+    b.output(0, sumBefore(b.build(), x, axis, exclusive, reverse));
     return;
   }
   int64_t extent = x.shape()[axis].size,

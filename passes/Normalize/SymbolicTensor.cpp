@@ -8,7 +8,10 @@
 #include "passes/Normalize/SymbolicTensor.h"
 
 #include "llvm/ADT/APFloat.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <limits>
 
 using namespace mlir;
 using namespace harmony::normalize;
@@ -39,7 +42,8 @@ int64_t harmony::normalize::getBatchAxis(ArrayRef<Extent> shape) {
 int64_t harmony::normalize::getElementCount(ArrayRef<Extent> shape) {
   int64_t count = 1;
   for (const Extent &extent : shape)
-    count *= extent.forOneSample();
+    if (llvm::MulOverflow(count, extent.forOneSample(), count))
+      return std::numeric_limits<int64_t>::max();
   return count;
 }
 
@@ -98,7 +102,8 @@ double harmony::normalize::roundTo(Type type, double value) {
 }
 
 bool Tensor::isKnown() const {
-  return data->content || (data->base && data->base.isKnown());
+  return data->content || (data->base && data->base.isKnown() &&
+                           getElementCount(data->shape) <= kRepeatLimit);
 }
 
 const std::vector<Element> &Tensor::elements() const & {

@@ -49,7 +49,7 @@ std::string toString(llvm::ArrayRef<Extent> shape);
 /// The batch axis of a shape, -1 if there is none.
 int64_t getBatchAxis(llvm::ArrayRef<Extent> shape);
 
-/// Number of elements for N = 1.
+/// Number of elements for N = 1; the largest int64 where it is more.
 int64_t getElementCount(llvm::ArrayRef<Extent> shape);
 
 /// The shape that two broadcast to by ONNX's rules (numpy's); nothing where
@@ -76,6 +76,10 @@ bool isPositive(const Element &element);
 /// `value` rounded to a floating type.
 double roundTo(mlir::Type type, double value);
 
+/// Known elements that are repeated more often than this stay a broadcast. An
+/// Element has 32 bytes.
+inline constexpr int64_t kRepeatLimit = int64_t(1) << 24;
+
 struct TensorData;
 
 /// A handle to a descriptor. A null tensor stands for an error that has been
@@ -98,7 +102,7 @@ public:
 
   /// A sum over the samples of the minibatch.
   bool isBatchSum() const;
-  /// Whether all elements are known.
+  /// Whether all elements are known, and few enough to look at one by one.
   bool isKnown() const;
   /// The known elements; those of a broadcast are expanded.
   /// They live as long as the descriptor: a temporary's are not to be had.

@@ -113,6 +113,16 @@ GROUPS = {
          lambda a: a / (1.5 + 0.5 / 3 * summed(a, 3)) ** 0.6),
         ("y = LRN <size = 2> (a)", lambda a: a / (1 + 5e-5 * summed(a, 2)) ** 0.75),
     ],
+    "cumulative sums": [
+        ("k = Constant <value = int64 {2}> ()  y = CumSum(a, k)", lambda a: a.cumsum(2)),
+        ("k = Constant <value = int64 {-1}> ()  y = CumSum <reverse = 1> (a, k)", lambda a: a[..., ::-1].cumsum(3)[..., ::-1]),
+        ("k = Constant <value = int64 {1}> ()  y = CumSum <exclusive = 1> (a, k)", lambda a: a.cumsum(1) - a),
+        ("k = Constant <value = int64 {3}> ()  y = CumSum <exclusive = 1, reverse = 1> (a, k)",
+         lambda a: a[..., ::-1].cumsum(3)[..., ::-1] - a),
+        # Of integers: positions of what is no padding.
+        ("""z = Constant <value = float {0.0}> ()  k = Constant <value = int64 {3}> ()  g = Greater(a, z)  i = Cast <to = 7> (g)
+            c = CumSum(i, k)  f = Cast <to = 1> (c)  y = Mul(a, f)""", lambda a: a * (a > 0).cumsum(3)),
+    ],
     "pools by powers": [
         ("y = LpPool <kernel_shape = [2, 2], strides = [2, 1], p = 1> (a)",
          lambda a: np.stack([pooled(a, 1, 2, 1)[:, :, i] for i in (0, 2)], 2)),
