@@ -138,6 +138,8 @@ struct Group {
   int64_t row = 0; ///< trailing axes of a row; 0 while nothing asks for one
   llvm::SetVector<Operation *> ops;
   DenseSet<Value> complete;     ///< results of column reductions
+  DenseSet<Value> across;       ///< results of reductions over other axes than
+                                ///< those of a row, not one for each row
   llvm::SetVector<Value> reads; ///< from outside
 };
 
@@ -196,7 +198,7 @@ private:
       return;
     }
     groups.push_back(
-        std::make_unique<Group>(Group{domainOf(op), 0, {}, {}, {}}));
+        std::make_unique<Group>(Group{domainOf(op), 0, {}, {}, {}, {}}));
     join(*groups.back(), op);
     items.push_back({nullptr, groups.back().get()});
   }
@@ -227,7 +229,7 @@ private:
         reads.size() + countResults(group, op) > kOperands)
       return false;
     for (Value operand : op->getOperands())
-      if (readsComplete(group, operand))
+      if (reachesAny(group.complete, operand))
         return false;
     Shape domain = domainOf(op);
     int64_t row = rowAxes(op);
@@ -241,7 +243,10 @@ private:
     }
     // Work on the results of row reductions.
     return group.row != 0 && domain == group.domain.drop(group.row) &&
-           (isPointwise(op) || isColumnReduction(op));
+           (isPointwise(op) || isColumnReduction(op)) &&
+           llvm::none_of(op->getOperands(), [&](Value operand) {
+             return reachesAny(group.across, operand);
+           });
   }
 
   /// How many members of the group, `op` being one, are read outside of it.
@@ -254,13 +259,12 @@ private:
     return isResult(op) + llvm::count_if(group.ops, isResult);
   }
 
-  /// Whether `value` is, or is made by leaves from, a finished column reduction
-  /// of the group.
-  bool readsComplete(Group &group, Value value) const {
+  /// Whether `value` is, or is made by leaves from, one of `results`.
+  bool reachesAny(const DenseSet<Value> &results, Value value) const {
     llvm::SetVector<Value> reached;
     reached.insert(value);
     for (size_t i = 0; i < reached.size(); ++i) {
-      if (group.complete.contains(reached[i]))
+      if (results.contains(reached[i]))
         return true;
       if (Operation *op = reached[i].getDefiningOp(); op && isLeaf(op))
         reached.insert(op->operand_begin(), op->operand_end());
@@ -277,6 +281,8 @@ private:
       group.row = row;
     if (column)
       group.complete.insert(op->getResult(0));
+    else if (isa<nn::ReduceOp>(op) && !row)
+      group.across.insert(op->getResult(0));
   }
 
   void emit() {
@@ -320,7 +326,7 @@ private:
     if (mapping.contains(value))
       return;
     Operation *op = value.getDefiningOp();
-    Group group{Shape(value.getType()), 0, {}, {}, {}};
+    Group group{Shape(value.getType()), 0, {}, {}, {}, {}};
     group.ops.insert(op);
     outputs.insert(value);
     emitGroup(group, builder, mapping);

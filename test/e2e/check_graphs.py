@@ -42,6 +42,11 @@ def mixed(w):
     return np.einsum("ni,nj,ik->njk", DATA["x"], r, w["W1"])
 
 
+def pairs(w):
+    a, _, _ = forward(w)
+    return a[:, None, :] - a[:, :, None]
+
+
 # name: graph after FORWARD, loss, flags, outputs
 MODELS = {
     "a penalty of weights is a term of its own": (
@@ -74,6 +79,12 @@ MODELS = {
            t = Transpose <perm = [0, 2, 1]> (o)  y3 = MatMul(t, W1)  q = Mul(y3, y3)  m = ReduceMean <keepdims = 0> (q)
            l0 = SoftmaxCrossEntropyLoss(z, labels)  loss = Add(l0, m)""",
         lambda w: rows(forward(w)[2]).mean() + (mixed(w) ** 2).mean(), [], {}),
+    "differences of all pairs, in both directions": (
+        """i = Constant <value = int64[1] {1}> ()  j = Constant <value = int64[1] {2}> ()
+           u = Unsqueeze(a, i)  v = Unsqueeze(a, j)  d = Sub(u, v)  q = Mul(d, d)  m = ReduceMean <keepdims = 0> (q)
+           n = ReduceMax <keepdims = 0> (d, i)  p = Mul(n, a)  s = ReduceMean <keepdims = 0> (p)
+           l0 = SoftmaxCrossEntropyLoss(z, labels)  l1 = Add(l0, m)  loss = Add(l1, s)""",
+        lambda w: rows(forward(w)[2]).mean() + (pairs(w) ** 2).mean() + (pairs(w).max(1) * forward(w)[0]).mean(), [], {}),
     "an output of inputs alone": (
         "loss = SoftmaxCrossEntropyLoss(z, labels)  y = Mul(x, x)",
         lambda w: rows(forward(w)[2]).mean(), [], {"y": ("float[N,4]", lambda w: DATA["x"].astype(np.float64) ** 2)}),
