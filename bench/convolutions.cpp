@@ -15,6 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "bench/Products.h"
 #include "runtime/drivers/host/Gemm.h"
 #include "runtime/drivers/host/LibraryScratch.h"
 
@@ -72,23 +73,6 @@ enum Direction { Forward, Image, Weights };
 const char *const kDirections[] = {"forward", "image", "weights"};
 
 using Buffer = std::vector<float>;
-
-Buffer makeBuffer(int64_t elements) {
-  Buffer buffer(elements);
-  for (int64_t i = 0; i < elements; ++i)
-    buffer[i] = static_cast<float>(i % 251) / 251 - 0.5f;
-  return buffer;
-}
-
-HmGemm makeGemm(int64_t m, int64_t n, int64_t k) {
-  HmGemm g = {};
-  g.m = g.blockM = m;
-  g.n = g.blockN = n;
-  g.k = g.lda = k;
-  g.ldb = g.ldc = n;
-  std::fill(g.batch, g.batch + 3, 1);
-  return g;
-}
 
 void multiply(const HmGemm &g, const float *a, const float *b, float *c) {
   void *buffers[] = {const_cast<float *>(a), const_cast<float *>(b), c};

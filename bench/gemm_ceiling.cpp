@@ -14,6 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "bench/Products.h"
 #include "runtime/drivers/host/Gemm.h"
 #include "runtime/drivers/host/LibraryScratch.h"
 #include "runtime/drivers/host/WorkerPool.h"
@@ -59,25 +60,8 @@ void onEach(WorkerPool &pool, const std::function<void(int64_t)> &body) {
       &body);
 }
 
-HmGemm makeGemm(int64_t m, int64_t n, int64_t k) {
-  HmGemm g = {};
-  g.m = g.blockM = m;
-  g.n = g.blockN = n;
-  g.k = g.lda = k;
-  g.ldb = g.ldc = n;
-  std::fill(g.batch, g.batch + 3, 1);
-  return g;
-}
-
 double flops(const HmGemm &g) {
   return 2.0 * g.batch[0] * g.batch[1] * g.batch[2] * g.m * g.n * g.k;
-}
-
-std::vector<float> makeMatrix(int64_t elements) {
-  std::vector<float> matrix(elements);
-  for (int64_t i = 0; i < elements; ++i)
-    matrix[i] = static_cast<float>(i % 251) / 251 - 0.5f;
-  return matrix;
 }
 
 /// GFLOP/s of one product for each worker at the same time.
@@ -87,8 +71,8 @@ double measureProducts(WorkerPool &pool, const HmGemm &g, double budget) {
   };
   std::vector<Operands> operands(pool.size());
   onEach(pool, [&](int64_t worker) {
-    operands[worker] = {makeMatrix(g.m * g.k), makeMatrix(g.k * g.n),
-                        makeMatrix(g.m * g.n)};
+    operands[worker] = {makeBuffer(g.m * g.k), makeBuffer(g.k * g.n),
+                        makeBuffer(g.m * g.n)};
   });
   double seconds = bestSeconds(budget, [&] {
     onEach(pool, [&](int64_t worker) {
@@ -110,7 +94,7 @@ std::vector<double> measureShared(WorkerPool &pool,
   for (const HmGemm &g : shapes) {
     GemmSpans spans = gemmSpans(g);
     for (int64_t elements : {spans.a, spans.b, spans.c})
-      memory.push_back(makeMatrix(elements));
+      memory.push_back(makeBuffer(elements));
   }
   auto task = [](const void *context, void *const *operands, int64_t begin,
                  int64_t end) {

@@ -116,6 +116,13 @@ static LogicalResult verifyRef(Operation *op, RefAttr ref) {
   return success();
 }
 
+SmallVector<RefAttr> harmony::schedule::getRefs(Operation *op) {
+  if (auto fill = dyn_cast<FillOp>(op))
+    return {fill.getRef()};
+  return llvm::to_vector(
+      op->getAttrOfType<ArrayAttr>("refs").getAsRange<RefAttr>());
+}
+
 static LogicalResult verifyRefs(Operation *op, ArrayAttr refs) {
   for (Attribute ref : refs)
     if (failed(verifyRef(op, cast<RefAttr>(ref))))

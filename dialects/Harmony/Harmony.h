@@ -59,6 +59,9 @@ struct Copy {
 };
 Copy getCopy(mlir::Operation *op);
 
+/// What an op of a task reads and writes, in the order of its operands.
+llvm::SmallVector<RefAttr> getRefs(mlir::Operation *op);
+
 /// The plan event an op belongs to, -1 for ops that have none.
 int64_t getEvent(mlir::Operation *op);
 void setEvent(mlir::Operation *op, int64_t event);

@@ -45,12 +45,7 @@ std::vector<SlotAccess> harmony::findSlotAccesses(TaskOp task) {
       intervals[begin] = end;
   };
   for (Operation &op : task.getBlock()) {
-    SmallVector<RefAttr> refs;
-    if (auto fill = dyn_cast<FillOp>(op))
-      refs.push_back(fill.getRef());
-    else
-      llvm::append_range(
-          refs, op.getAttrOfType<ArrayAttr>("refs").getAsRange<RefAttr>());
+    SmallVector<RefAttr> refs = getRefs(&op);
     for (RefAttr ref : refs)
       if (ref.getAccess() != Access::Write)
         read(ref);

@@ -176,11 +176,9 @@ void convertOneHot(Binder &b) {
   values = t.reshape(values, {Extent{2, 0}});
   Tensor off = t.reshape(t.sliceAxis(values, 0, 0, 1), {}),
          on = t.reshape(t.sliceAxis(values, 0, 1, 1), {});
-  Tensor row = t.unsqueeze(indices, {axis});
+  Tensor row = t.fromEnd(t.unsqueeze(indices, {axis}), extent);
   if (!row)
     return;
-  row = t.select(t.compare(Compare::Less, row, t.scalarLike(row, 0)),
-                 t.add(row, t.scalarLike(row, extent)), row);
   Tensor position = knownPositions(t, row.type(), extent, rank, axis);
   b.output(0, t.select(t.compare(Compare::Equal, position, row), on, off));
 }
@@ -290,10 +288,8 @@ void convertScatterND(Binder &b) {
   for (int64_t axis = 0; axis < depth; ++axis) {
     int64_t extent = x.shape()[axis].size;
     count *= extent;
-    Tensor coordinate = t.squeeze(t.sliceAxis(indices, last, axis, 1), {last});
-    coordinate = t.select(
-        t.compare(Compare::Less, coordinate, t.scalarLike(coordinate, 0)),
-        t.add(coordinate, t.scalarLike(coordinate, extent)), coordinate);
+    Tensor coordinate = t.fromEnd(
+        t.squeeze(t.sliceAxis(indices, last, axis, 1), {last}), extent);
     linear = linear ? t.add(t.multiply(linear, t.scalarLike(linear, extent)),
                             coordinate)
                     : coordinate;

@@ -552,7 +552,6 @@ Tensor TensorBuilder::gather(const Tensor &x, const Tensor &indices,
   return withValue(x.type(), shape, unique(gathered));
 }
 
-/// Negative indices count from the end, as ONNX has it.
 Tensor TensorBuilder::fromEnd(const Tensor &indices, int64_t extent) {
   return select(compare(Compare::Less, indices, scalarLike(indices, 0)),
                 add(indices, scalarLike(indices, extent)), indices);

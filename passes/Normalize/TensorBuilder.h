@@ -192,6 +192,9 @@ public:
              llvm::ArrayRef<int64_t> high);
   Tensor gather(const Tensor &x, const Tensor &indices, int64_t axis,
                 int64_t batchDims = 0);
+  /// Indices into an axis of `extent` elements of which negative ones count
+  /// from the end, as ONNX has it.
+  Tensor fromEnd(const Tensor &indices, int64_t extent);
   /// The adjoint of `gather` into zeros of `shape`: what `updates` have for one
   /// place adds up.
   Tensor scatterAdd(llvm::ArrayRef<Extent> shape, const Tensor &indices,
@@ -288,7 +291,6 @@ private:
   Tensor scaleSum(const Tensor &sum, const Element &factor, bool isReal,
                   bool invert);
   Tensor mapSum(const Tensor &sum, llvm::function_ref<Tensor(Tensor)> map);
-  Tensor fromEnd(const Tensor &indices, int64_t extent);
   std::optional<Tensor> gatherOwnSample(const Tensor &x, const Tensor &indices);
   Tensor toChannelsFirst(const Tensor &x);
   std::optional<llvm::SmallVector<Tensor>>

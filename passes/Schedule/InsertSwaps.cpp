@@ -30,12 +30,7 @@ ArrayRef<SlotUse> Places::slotUses(TaskOp task) {
     return slots;
   slots.resize(task.getSlots().size());
   for (Operation &op : task.getBlock()) {
-    SmallVector<RefAttr> refs;
-    if (auto fill = dyn_cast<FillOp>(op))
-      refs.push_back(fill.getRef());
-    else
-      llvm::append_range(
-          refs, op.getAttrOfType<ArrayAttr>("refs").getAsRange<RefAttr>());
+    SmallVector<RefAttr> refs = getRefs(&op);
     for (RefAttr ref : refs) {
       SlotUse &slot = slots[ref.getSlot()];
       slot.readFirst |= ref.getAccess() != Access::Write && !slot.written;

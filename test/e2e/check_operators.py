@@ -10,7 +10,7 @@ model has several operators, whose losses add up; each of them has an s of its o
 import argparse, itertools, os, re, subprocess, sys, tempfile
 import numpy as np
 from check_golden import read_losses, read_safetensors
-from training import report
+from training import differences, report
 
 BATCH, SHAPE = 2, (4, 4, 6)
 RANDOM = np.random.default_rng(23)
@@ -211,18 +211,11 @@ def check(args, name, microbatch):
         got, gradients = read_losses(path["log"])[0], read_safetensors(path["grads"])
     bad, total = [], 0.0
     for i, (graph, forward) in enumerate(cases):
-        def loss(s):
-            return (forward(x.astype(np.float64) * s) ** 3).mean()
+        def loss(w):
+            return (forward(x.astype(np.float64) * w["s"]) ** 3).mean()
         s = weights[f"s_{i}"].astype(np.float64)
-        total += loss(s)
-        numeric = np.zeros_like(s)
-        for index in np.ndindex(s.shape):
-            ends = []
-            for step in (1e-6, -1e-6):
-                moved = s.copy()
-                moved[index] += step
-                ends.append(loss(moved))
-            numeric[index] = (ends[0] - ends[1]) / 2e-6
+        total += loss({"s": s})
+        numeric = differences(loss, {"s": s})["s"]
         mine = gradients.get(f"s_{i}")
         if mine is None or not np.allclose(mine, numeric, rtol=2e-4, atol=2e-5 * max(1, np.abs(numeric).max())):
             bad.append(f"{graph}: gradient {None if mine is None else mine.ravel()}, expected {numeric.ravel()}")

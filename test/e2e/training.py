@@ -102,6 +102,22 @@ def require_equal(reference, result):
         raise RuntimeError(f"{len(different)} of {len(reference)} differ, first {different[:3]}")
 
 
+def differences(loss, weights):
+    """Central differences of `loss`, a function of weights in double precision."""
+    weights = {name: np.asarray(value, np.float64) for name, value in weights.items()}
+    gradients = {}
+    for name, value in weights.items():
+        gradients[name] = np.zeros_like(value)
+        for index in np.ndindex(value.shape):
+            ends = []
+            for step in (1e-6, -1e-6):
+                moved = dict(weights, **{name: value.copy()})
+                moved[name][index] += step
+                ends.append(loss(moved))
+            gradients[name][index] = (ends[0] - ends[1]) / 2e-6
+    return gradients
+
+
 def report(cases):
     """Runs pairs of a name and a function that lists what is wrong, and prints what came out. The exit status."""
     failed = 0

@@ -8,6 +8,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 from check_golden import read_losses, read_safetensors
+from training import differences
 
 WORK = tempfile.mkdtemp(prefix="issue-")
 atexit.register(shutil.rmtree, WORK)
@@ -98,22 +99,6 @@ def close(what, got, expected, tolerance=2e-5):
     expected = np.asarray(expected)
     if got is None or np.shape(got) != expected.shape or not np.allclose(got, expected, tolerance, tolerance):
         sys.exit(f"{what}:\n{got}\nexpected:\n{expected}")
-
-
-def differences(loss, weights):
-    """Central differences of `loss`, a function of weights in double precision."""
-    weights = {name: np.asarray(value, np.float64) for name, value in weights.items()}
-    gradients = {}
-    for name, value in weights.items():
-        gradients[name] = np.zeros_like(value)
-        for index in np.ndindex(value.shape):
-            ends = []
-            for step in (1e-6, -1e-6):
-                moved = dict(weights, **{name: value.copy()})
-                moved[name][index] += step
-                ends.append(loss(moved))
-            gradients[name][index] = (ends[0] - ends[1]) / 2e-6
-    return gradients
 
 
 def check_training(text, data, loss, weights, *flags, batch=None):

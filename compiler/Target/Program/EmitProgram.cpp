@@ -304,14 +304,8 @@ private:
     auto task = symbols.lookup<TaskOp>(name.getValue());
     double left = seconds ? seconds->convertToDouble() : 0;
     for (Operation &body : task.getBlock()) {
-      SmallVector<RefAttr> slots;
-      if (auto fill = dyn_cast<FillOp>(body))
-        slots.push_back(fill.getRef());
-      else
-        llvm::append_range(
-            slots, body.getAttrOfType<ArrayAttr>("refs").getAsRange<RefAttr>());
       SmallVector<HmRef> refs;
-      for (RefAttr slot : slots) {
+      for (RefAttr slot : getRefs(&body)) {
         auto address = cast<AtAttr>(at[slot.getSlot()]);
         FailureOr<HmRef> ref = resolve(op, address.getPlace().getValue(),
                                        address.getOffset() + slot.getOffset(),

@@ -8,6 +8,7 @@
 #include "dialects/NN/Evaluate.h"
 #include "passes/Autodiff/Adjoints.h"
 #include "passes/Autodiff/Differentiate.h"
+#include "test/unit/autodiff/BackwardArguments.h"
 #include "test/unit/autodiff/Rows.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -72,22 +73,10 @@ public:
     auto outputs = evaluate(forward, inputs, options);
     if (failed(outputs))
       return NAN;
-    unsigned firstSaved =
-        forward.getNumResults() -
-        forward->getAttrOfType<IntegerAttr>(nn::kSavedAttr).getInt();
-    Tensors arguments;
-    for (unsigned i = 0; i < backward->getNumArguments(); ++i) {
-      auto get = [&](StringRef name) {
-        return backward->getArgAttrOfType<IntegerAttr>(i, name);
-      };
-      if (auto primal = get(nn::kPrimalAttr))
-        arguments.push_back(inputs[primal.getInt()]);
-      else if (auto saved = get(nn::kSavedAttr))
-        arguments.push_back((*outputs)[firstSaved + saved.getInt()]);
-      else
-        arguments.push_back(weights[get(nn::kCotangentAttr).getInt()]);
-    }
-    auto gradients = evaluate(*backward, arguments, options);
+    auto gradients = evaluate(
+        *backward,
+        getBackwardArguments(forward, *backward, inputs, *outputs, weights),
+        options);
     if (failed(gradients) || gradients->size() != expected.size())
       return NAN;
     double error = 0;

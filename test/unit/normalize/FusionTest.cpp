@@ -16,6 +16,7 @@
 #include "passes/Autodiff/Adjoints.h"
 #include "passes/Autodiff/Differentiate.h"
 #include "passes/Normalize/Fuse.h"
+#include "test/unit/autodiff/BackwardArguments.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -222,22 +223,10 @@ struct Normalized {
     auto outputs = nn::evaluate(main, inputs, options);
     if (failed(outputs))
       return numbers;
-    unsigned firstSaved =
-        main.getNumResults() -
-        main->getAttrOfType<IntegerAttr>(nn::kSavedAttr).getInt();
-    SmallVector<HostTensor> arguments;
-    for (unsigned i = 0; i < backward->getNumArguments(); ++i) {
-      auto get = [&](StringRef name) {
-        return backward->getArgAttrOfType<IntegerAttr>(i, name);
-      };
-      if (auto primal = get(nn::kPrimalAttr))
-        arguments.push_back(inputs[primal.getInt()]);
-      else if (auto saved = get(nn::kSavedAttr))
-        arguments.push_back((*outputs)[firstSaved + saved.getInt()]);
-      else
-        arguments.push_back(weights);
-    }
-    auto gradients = nn::evaluate(*backward, arguments, options);
+    auto gradients = nn::evaluate(
+        *backward,
+        getBackwardArguments(main, *backward, inputs, *outputs, weights),
+        options);
     if (failed(gradients))
       return numbers;
     numbers = outputs->front().floats;
