@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 #define HM_PROGRAM_MAGIC 0x31474d50524148ULL /* "HARPMG1" */
-#define HM_PROGRAM_VERSION 3u
+#define HM_PROGRAM_VERSION 4u
 #define HM_NONE 0xffffffffu
 
 /* A kernel computes the indices [begin, end) of its outermost parallel
@@ -206,7 +206,7 @@ typedef struct HmCommand {
   uint8_t
       signal; /* 1: the queue's timeline advances by one when this is done */
   uint8_t traffic; /* HmTraffic, copies alone */
-  uint8_t reserved;
+  uint8_t begins;  /* 1: the first command of its task */
   uint32_t kernel; /* launch: index of the kernel; wait: index of the queue in
                       its program */
   uint32_t first;  /* first reference; wait: the first iteration that waits */
@@ -219,8 +219,34 @@ typedef struct HmCommand {
                      else takes no time */
 } HmCommand;
 
+  uint32_t task;  /* launches and fills: 1 + index in the section of tasks; 0:
+                     none */
+  uint32_t reserved;
 enum HmQueueKind {
   HM_QUEUE_COMPUTE,
+/* What the launches of a task compute together. A task's commands follow each
+   other in one queue. */
+enum HmTaskKind {
+  HM_TASK_FORWARD,
+  HM_TASK_RECOMPUTE,
+  HM_TASK_BACKWARD,
+  HM_TASK_PROLOGUE,
+  HM_TASK_CONTRIBUTION,
+  HM_TASK_EPILOGUE,
+  HM_TASK_UPDATE,
+  HM_TASK_KIND_COUNT
+};
+
+/* A layer function in one direction at one microbatch size, an update, or work
+   of the host: what --profile measures. */
+typedef struct HmTask {
+  HmString name; /* function, direction and microbatch size */
+  HmString key;  /* digest of its code: kernels, extents and products */
+  uint32_t kind; /* HmTaskKind */
+  uint32_t reserved;
+  int64_t bytes; /* updates: of the parameter */
+} HmTask;
+
   HM_QUEUE_IN,
   HM_QUEUE_OUT,
   HM_QUEUE_PEER, /* copies from one device to another: `device` sends */
@@ -431,7 +457,7 @@ typedef struct HmHeader {
   HmSection strings, dims /* int64_t */, constants /* bytes, aligned to 64 */;
   HmSection devices, variables, gradients, inputs, outputs, lossTerms, scalars;
   HmSection kernels, gemms, convolutions, refs, commands, queues;
-  HmSection links, resources;
+  HmSection links, resources, tasks;
 } HmHeader;
 
 #ifdef __cplusplus

@@ -19,6 +19,7 @@
 #include "passes/Schedule/Schedule.h"
 #include "passes/Tasks/BuildModel.h"
 #include "passes/Tasks/FormConvolutions.h"
+#include "passes/Tasks/TaskDigest.h"
 #include "passes/Tasks/View.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

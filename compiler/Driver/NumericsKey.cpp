@@ -7,23 +7,16 @@
 
 #include "compiler/Driver/NumericsKey.h"
 
-#include "dialects/Harmony/Harmony.h"
+#include "passes/Tasks/TaskDigest.h"
 
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/SHA256.h"
 
 #include <map>
 #include <set>
 
 using namespace mlir;
 using namespace harmony;
-
-std::string harmony::digest(StringRef text) {
-  llvm::SHA256 hash;
-  hash.update(text);
-  return llvm::toHex(hash.final(), /*LowerCase=*/true).substr(0, 16);
-}
 
 namespace {
 
@@ -106,19 +99,6 @@ std::string recomputeText(const planner::Plan &plan,
   return llvm::join(packs, ",");
 }
 
-/// The code of one task: kernels, products and their blocks.
-void printTask(Operation *task, llvm::raw_ostream &stream) {
-  task->walk([&](Operation *op) {
-    if (!isa<schedule::LaunchOp, schedule::GemmOp, schedule::ConvolutionOp>(op))
-      return;
-    for (NamedAttribute attribute : op->getAttrs())
-      if (attribute.getName() != "refs" && attribute.getName() != "grain")
-        stream << attribute.getName().getValue() << '=' << attribute.getValue()
-               << ' ';
-    stream << '\n';
-  });
-}
-
 } // namespace
 
 std::string harmony::makeNumericsKey(ModuleOp module, const Model &model,
@@ -134,14 +114,14 @@ std::string harmony::makeNumericsKey(ModuleOp module, const Model &model,
     tasks.emplace(task.getSymName().str(), task);
   auto addExactly = [&](const std::string &name) {
     if (auto task = tasks.find(name); task != tasks.end())
-      printTask(task->second, stream);
+      describeTask(task->second, stream);
   };
   auto addBeginning = [&](const std::string &name) {
     addExactly(name);
     for (auto task = tasks.lower_bound(name + ".add");
          task != tasks.end() && StringRef(task->first).starts_with(name + ".");
          ++task)
-      printTask(task->second, stream);
+      describeTask(task->second, stream);
   };
 
   std::vector<LayerDivision> divisions =

@@ -17,9 +17,6 @@
 
 namespace harmony {
 
-/// The first 16 hexadecimal digits of a SHA-256.
-std::string digest(llvm::StringRef text);
-
 /// Plans of one model with equal keys give equal bits. In it: instruction set
 /// and product library; the batch, the data-parallel groups, and how each
 /// layer's forward and backward divide the samples into microbatches; the code

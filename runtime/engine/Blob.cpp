@@ -50,6 +50,7 @@ public:
     checkVariables();
     checkInputsAndOutputs();
     checkKernels();
+    checkTasks();
     for (int p = 0; p < HM_PROGRAM_COUNT; ++p)
       if (blob.head->programs[p].present)
         checkProgram(static_cast<HmProgramKind>(p));
@@ -141,6 +142,7 @@ private:
     checkSection<HmQueue>(h.queues, "queues");
     checkSection<HmLink>(h.links, "links");
     checkSection<HmResource>(h.resources, "resources");
+    checkSection<HmTask>(h.tasks, "tasks");
     require(h.strings.count && blob.string(h.strings.count - 1)[0] == 0,
             "the string section does not end in NUL");
   }
@@ -182,6 +184,17 @@ private:
       at("scalar", i);
       requireIn(blob.scalars()[i].kind, 0, HM_SCALAR_COUNT, "kind");
       requireIn(blob.scalars()[i].index, 0, h.scalarCount, "index");
+    }
+  }
+
+  void checkTasks() {
+    for (size_t i = 0; i < blob.tasks().size(); ++i) {
+      const HmTask &task = blob.tasks()[i];
+      at("task", i);
+      checkString(task.name, "name");
+      checkString(task.key, "key");
+      requireIn(task.kind, 0, HM_TASK_KIND_COUNT, "kind");
+      requireIn(task.bytes, 0, maximalExtent, "bytes");
     }
   }
 
@@ -515,6 +528,7 @@ private:
       checkString(c.label, "label");
       requireIn(c.op, 0, HM_OP_RELEASE + 1, "opcode");
       requireIn(c.signal, 0, 2, "signal");
+      requireIn(c.task, 0, int64_t(blob.head->tasks.count) + 1, "task");
       if (c.op == HM_OP_LOOP) {
         require(!inLoop, "loops do not nest");
         require(!c.signal, "a loop has no signal");

@@ -75,6 +75,7 @@ public:
   Span<HmResource> resources() const {
     return list<HmResource>(head->resources);
   }
+  Span<HmTask> tasks() const { return list<HmTask>(head->tasks); }
   Span<HmQueue> queues(HmProgramKind kind) const {
     return list<HmQueue>(head->programs[kind].queues);
   }

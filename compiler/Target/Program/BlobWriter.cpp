@@ -117,6 +117,7 @@ std::vector<char> BlobWriter::layOut() {
   place(header.devices, devices);
   place(header.links, links);
   place(header.resources, resources);
+  place(header.tasks, tasks);
   place(header.inputs, inputs);
   place(header.outputs, outputs);
   place(header.lossTerms, lossTerms);

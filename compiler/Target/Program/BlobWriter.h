@@ -32,6 +32,7 @@ public:
   std::vector<HmDevice> devices;
   std::vector<HmLink> links;
   std::vector<HmResource> resources;
+  std::vector<HmTask> tasks;
   std::vector<HmVariable> variables;
   std::vector<HmGradient> gradients;
   std::vector<HmInput> inputs;

@@ -10,6 +10,8 @@
 #include "compiler/Target/Program/EmitTables.h"
 #include "dialects/NN/NN.h"
 #include "passes/Memory/Memory.h"
+#include "passes/Tasks/TaskDigest.h"
+#include "passes/Tasks/View.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -69,6 +71,7 @@ private:
   // The program and queue under way.
   uint32_t programKind = 0;
   llvm::StringMap<uint32_t> queueIndex;
+  llvm::StringMap<uint32_t> taskIndex; ///< in the section, by name
   SmallVector<int64_t> periods;
   int64_t trips = 1;
   bool looped = false;
@@ -210,8 +213,9 @@ private:
     if (isa<SignalOp>(op))
       return addSignal();
     if (auto run = dyn_cast<RunOp>(op))
-      return addTask(op, run.getTaskAttr(), run.getAt(), run.getLabel(),
-                     run.getEvent(), run.getSeconds());
+      return addTask(
+          op, run.getTaskAttr(), static_cast<HmTaskKind>(run.getDirection()), 0,
+          run.getAt(), run.getLabel(), run.getEvent(), run.getSeconds());
     if (auto update = dyn_cast<UpdateOp>(op))
       return addUpdate(update);
     if (auto zero = dyn_cast<ZeroOp>(op))
@@ -293,15 +297,31 @@ private:
                  ("gradient of " + update.getVariable()).str(), {to, *from})
           .traffic = HM_TRAFFIC_OUTPUT;
     }
-    return addTask(update, update.getTaskAttr(), update.getAt(),
-                   update.getVariable(), update.getEvent(),
-                   update.getSeconds());
+    auto type = cast<RankedTensorType>(
+        symbols.lookup<nn::VariableOp>(update.getVariable()).getType());
+    return addTask(update, update.getTaskAttr(), HM_TASK_UPDATE,
+                   tensorBytes(type), update.getAt(), update.getVariable(),
+                   update.getEvent(), update.getSeconds());
   }
 
-  LogicalResult addTask(Operation *op, FlatSymbolRefAttr name, ArrayAttr at,
-                        StringRef label, int64_t event,
-                        std::optional<llvm::APFloat> seconds) {
+  /// The entry of a task in the section; `bytes`: of the parameter of an
+  /// update.
+  uint32_t getTask(TaskOp task, HmTaskKind kind, int64_t bytes) {
+    auto [entry, inserted] = taskIndex.try_emplace(
+        task.getSymName(), static_cast<uint32_t>(sections.tasks.size()));
+    if (inserted)
+      sections.tasks.push_back({sections.addString(task.getSymName()),
+                                sections.addString(digestTask(task)),
+                                static_cast<uint32_t>(kind), 0, bytes});
+    return entry->second;
+  }
+
+  LogicalResult addTask(Operation *op, FlatSymbolRefAttr name, HmTaskKind kind,
+                        int64_t bytes, ArrayAttr at, StringRef label,
+                        int64_t event, std::optional<llvm::APFloat> seconds) {
     auto task = symbols.lookup<TaskOp>(name.getValue());
+    uint32_t index = getTask(task, kind, bytes);
+    bool begins = true;
     double left = seconds ? seconds->convertToDouble() : 0;
     for (Operation &body : task.getBlock()) {
       SmallVector<HmRef> refs;
@@ -315,8 +335,10 @@ private:
         refs.push_back(*ref);
       }
       addBody(body, refs, label, event);
-      // The first launch stands for the task.
       HmCommand &command = sections.commands.back();
+      command.task = index + 1;
+      command.begins = std::exchange(begins, false);
+      // The first launch stands for the task.
       if (command.op == HM_OP_LAUNCH)
         command.seconds = std::exchange(left, 0);
     }
