@@ -10,6 +10,7 @@
 #include "compiler/Driver/Compilation.h"
 #include "compiler/Driver/Inspect.h"
 #include "compiler/Driver/OutputFiles.h"
+#include "compiler/Driver/PlanProfile.h"
 #include "compiler/Driver/PlanTrace.h"
 #include "passes/Normalize/Passes.h"
 #include "passes/Pipelines.h"
@@ -91,11 +92,40 @@ int runStages(Compilation &compilation, const CompilerOptions &options) {
   return kDone;
 }
 
+int fail(const std::string &message, int exitCode = kRefused) {
+  llvm::errs() << "harmonyc: error: " << message << '\n';
+  return exitCode;
+}
+
+/// Prints a plan and writes what the flags ask for.
+int writePlanned(const CompilerOptions &options,
+                 const planner::Planned &planned,
+                 const planner::Problem &problem,
+                 const planner::Machine &machine,
+                 const std::string &numericsKey) {
+  std::string message;
+  if (!options.planOut.empty())
+    message = writePlan(options.planOut, planned, problem, numericsKey);
+  if (message.empty() && !options.trace.empty())
+    message = writeTrace(options.trace, planned.plan, problem, machine);
+  return message.empty() ? kDone : fail(message);
+}
+
+int planOfProfile(const CompilerOptions &options) {
+  if (std::string message = checkOutputs(options); !message.empty())
+    return fail(message);
+  ProfilePlan plan = planProfile(options);
+  if (plan.outcome.exitCode)
+    return fail(plan.outcome.message, plan.outcome.exitCode);
+  llvm::outs() << describePlanned(plan.outcome.planned, plan.problem,
+                                  plan.outcome.machine);
+  return writePlanned(options, plan.outcome.planned, plan.problem,
+                      plan.outcome.machine, /*numericsKey=*/"");
+}
+
 int compileOrPlan(const CompilerOptions &options, MLIRContext &context) {
-  if (std::string message = checkOutputs(options); !message.empty()) {
-    llvm::errs() << "harmonyc: error: " << message << '\n';
-    return kRefused;
-  }
+  if (std::string message = checkOutputs(options); !message.empty())
+    return fail(message);
   Compilation compilation(options, context);
   int exitCode = runStages(compilation, options);
   if (options.timeReport)
@@ -104,17 +134,8 @@ int compileOrPlan(const CompilerOptions &options, MLIRContext &context) {
     return exitCode;
   if (options.command == Command::Plan)
     llvm::outs() << compilation.describePlan();
-  std::string message;
-  if (!options.planOut.empty())
-    message = writePlan(options.planOut, compilation.getPlan(),
-                        compilation.getProblem(), compilation.getNumericsKey());
-  if (message.empty() && !options.trace.empty())
-    message = writeTrace(options.trace, compilation.getPlan().plan,
-                         compilation.getProblem(), compilation.getMachine());
-  if (message.empty())
-    return kDone;
-  llvm::errs() << "harmonyc: error: " << message << '\n';
-  return kRefused;
+  return writePlanned(options, compilation.getPlan(), compilation.getProblem(),
+                      compilation.getMachine(), compilation.getNumericsKey());
 }
 
 int listOperators() {
@@ -137,6 +158,8 @@ int harmony::runDriver(int argc, char **argv) {
     return exitCode;
   if (options->command == Command::Ops)
     return listOperators();
+  if (options->command == Command::Plan && isProfile(options->model))
+    return planOfProfile(*options);
 
   DialectRegistry registry;
   registerHarmonyDialects(registry);

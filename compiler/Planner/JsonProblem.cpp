@@ -117,6 +117,8 @@ json toJson(const Problem &problem) {
                  {"updatePlace", pick(updatePlaceNames, tensor.updatePlace)}};
     if (tensor.contribution >= 0)
       item["contribution"] = tensor.contribution;
+    if (tensor.hostUpdateSeconds >= 0)
+      item["hostUpdateSeconds"] = tensor.hostUpdateSeconds;
     return item;
   });
   out["values"] = arrayOf(problem.values, [](const Value &value) {
@@ -165,6 +167,8 @@ Problem problemFromJson(const json &document, const std::string &where) {
     tensor.updatePlace =
         item.oneOf<UpdatePlace>("updatePlace", updatePlaceNames);
     tensor.contribution = item.index("contribution", -1);
+    if (item.has("hostUpdateSeconds"))
+      tensor.hostUpdateSeconds = item.real("hostUpdateSeconds");
     problem.tensors.push_back(std::move(tensor));
   });
   reader.objects("values", [&](Reader &item) {

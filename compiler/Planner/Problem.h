@@ -48,6 +48,9 @@ struct Tensor {
   /// The scalar (ScalarRole::Contribution) that this tensor's gradient gives to
   /// what all updates wait for, e.g. its sum of squares; -1: none.
   int contribution = -1;
+  /// To update it on the host with one gradient; below 0: by
+  /// Problem::hostUpdate.
+  double hostUpdateSeconds = -1;
 
   /// Derived by Problem::link(), in layer order: the order of addition.
   std::vector<GradientUse> gradientUses;

@@ -272,7 +272,10 @@ double workSeconds(const Plan &plan, const Problem &problem,
     double groups = static_cast<double>(plan.groups);
     double done = event.kind == EventKind::Update ? passes + uses * (groups - 1)
                                                   : uses * groups;
-    return cost.perTensor + cost.perByte * bytes * done / passes;
+    double seconds = event.onHost && tensor.hostUpdateSeconds >= 0
+                         ? tensor.hostUpdateSeconds
+                         : cost.perByte * bytes;
+    return cost.perTensor + seconds * done / passes;
   }
   case EventKind::Epilogue:
     return problem.hostUpdate.perTensor;
