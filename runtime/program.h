@@ -217,13 +217,11 @@ typedef struct HmCommand {
   double seconds; /* predicted, launches alone: of this launch and those after
                      it that have 0. Copies are predicted from their link; all
                      else takes no time */
-} HmCommand;
-
   uint32_t task;  /* launches and fills: 1 + index in the section of tasks; 0:
                      none */
   uint32_t reserved;
-enum HmQueueKind {
-  HM_QUEUE_COMPUTE,
+} HmCommand;
+
 /* What the launches of a task compute together. A task's commands follow each
    other in one queue. */
 enum HmTaskKind {
@@ -247,6 +245,8 @@ typedef struct HmTask {
   int64_t bytes; /* updates: of the parameter */
 } HmTask;
 
+enum HmQueueKind {
+  HM_QUEUE_COMPUTE,
   HM_QUEUE_IN,
   HM_QUEUE_OUT,
   HM_QUEUE_PEER, /* copies from one device to another: `device` sends */
