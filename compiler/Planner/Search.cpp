@@ -22,12 +22,14 @@
 #include "compiler/Planner/Search.h"
 
 #include "compiler/Planner/Baselines.h"
+#include "compiler/Planner/Bound.h"
 #include "compiler/Planner/Filling.h"
 #include "compiler/Planner/Partition.h"
 #include "compiler/Planner/RandomPlan.h"
 #include "compiler/Planner/SearchResult.h"
 
 #include <algorithm>
+#include <map>
 
 namespace harmony::planner {
 
@@ -132,6 +134,9 @@ public:
     planned.candidates = simulated;
     planned.schedule =
         chosen.layout.groups > 1 ? Schedule::HarmonyDp : Schedule::HarmonyPp;
+    planned.boundSeconds = boundSeconds(problem, machine);
+    planned.form = formOf(chosen.layout);
+    planned.runnersUp = bestOfForms();
     return planned;
   }
 
@@ -146,6 +151,38 @@ private:
   double best = std::numeric_limits<double>::infinity();
   int simulated = 0;
   int64_t hostNeeded = 0;
+
+  static std::string formOf(const Layout &layout) {
+    std::string groups = std::to_string(layout.groups) + " group" +
+                         (layout.groups == 1 ? "" : "s");
+    if (layout.pipeline == 1)
+      return layout.groups == 1 ? "1 device" : groups;
+    return groups + " of " + std::to_string(layout.pipeline) + " devices, " +
+           (layout.placement == Placement::Ring ? "ring" : "mirror");
+  }
+
+  std::vector<RunnerUp> bestOfForms() const {
+    std::map<std::string, const Candidate<Decisions> *> best;
+    for (const Candidate<Decisions> &candidate : candidates) {
+      const Candidate<Decisions> *&of = best[formOf(candidate.choices.layout)];
+      if (!of || candidate.seconds < of->seconds)
+        of = &candidate;
+    }
+    std::vector<RunnerUp> list;
+    for (const auto &[form, candidate] : best) {
+      const Layout &layout = candidate->choices.layout;
+      list.push_back({form, layout.forwardMicrobatch, layout.backwardMicrobatch,
+                      static_cast<int>(layout.forwardEnds.size()),
+                      static_cast<int>(layout.backwardEnds.size()),
+                      candidate->seconds, candidate->swapBytes,
+                      candidate->peakBytes});
+    }
+    std::stable_sort(list.begin(), list.end(),
+                     [](const RunnerUp &a, const RunnerUp &b) {
+                       return a.seconds < b.seconds;
+                     });
+    return list;
+  }
 
   //===--- pins ---===//
 
@@ -291,7 +328,9 @@ private:
     synchronize(draft);
     simulate(plan, problem, machine);
     ++simulated;
-    candidates.push_back({decisions, plan.seconds, swapBytes(plan)});
+    candidates.push_back(
+        {decisions, plan.seconds, swapBytes(plan),
+         *std::max_element(plan.peakBytes.begin(), plan.peakBytes.end())});
     best = std::min(best, plan.seconds);
     return over;
   }

@@ -73,11 +73,28 @@ struct Infeasible {
   std::string message; ///< all of it, for people
 };
 
+/// The best plan of a class of forms: groups, devices of a group, what comes
+/// behind what.
+struct RunnerUp {
+  std::string form; ///< in words: "8 groups", "2 groups of 4 devices, ring"
+  int64_t forwardMicrobatch = 0, backwardMicrobatch = 0;
+  int forwardPacks = 0, backwardPacks = 0; ///< of a group; the turn is backward
+  double seconds = 0;
+  int64_t swapBytes = 0;
+  int64_t peakBytes = 0; ///< of the fullest device
+};
+
 struct Planned {
   Plan plan;
   int64_t minDeviceBytes = 0;
   int64_t boundBytes = 0;
   int candidates = 0; ///< plans simulated
+  /// What no plan is faster than (Bound.h); 0: not known.
+  double boundSeconds = 0;
+  std::string form; ///< as RunnerUp's, of the plan; empty for baselines
+  /// The best of every class of forms that was tried, the fastest first; the
+  /// chosen plan is one of them or within 1 % of the first.
+  std::vector<RunnerUp> runnersUp;
   /// What it became: Auto resolves to one of the others. Groups of several
   /// devices count as data parallel, one device as a pipeline.
   Schedule schedule = Schedule::HarmonyPp;

@@ -51,6 +51,7 @@ struct Candidate {
   T choices;
   double seconds = 0;
   int64_t swapBytes = 0;
+  int64_t peakBytes = 0; ///< of the fullest device
 };
 
 /// Of all candidates those within 1 % of the best time, and those that swap
