@@ -222,6 +222,9 @@ json toJson(const Machine &machine) {
   json out = header("harmony.machine");
   out["name"] = machine.name;
   out["hostBytes"] = machine.hostBytes;
+  out["hostQueues"] = machine.hostQueues;
+  out["phaseSeconds"] = machine.phaseSeconds;
+  out["sharing"] = name(machine.sharing);
   out["devices"] = arrayOf(machine.devices, [](const Device &device) {
     return json{{"name", device.name},
                 {"capacity", device.capacity},
@@ -250,7 +253,12 @@ Machine machineFromJson(const json &document, const std::string &where) {
   reader.schema("harmony.machine");
   Machine machine;
   machine.name = reader.text("name");
-  machine.hostBytes = reader.integer("hostBytes");
+  machine.hostBytes = reader.integer("hostBytes", 0);
+  machine.hostQueues = reader.index("hostQueues", machine.hostQueues);
+  if (reader.has("phaseSeconds"))
+    machine.phaseSeconds = reader.real("phaseSeconds");
+  if (reader.has("sharing"))
+    machine.sharing = reader.oneOf<Sharing>("sharing", namesOf<Sharing>(2));
   reader.objects("devices", [&](Reader &item) {
     Device device;
     device.name = item.text("name");

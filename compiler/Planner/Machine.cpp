@@ -88,6 +88,13 @@ void Machine::check() const {
     throw Error("machine '" + name + "': hostBytes is " +
                 std::to_string(hostBytes) +
                 ", accepted is 0 (no limit) or more");
+  if (hostQueues < 1 || hostQueues > maximalDevices)
+    throw Error("machine '" + name + "': hostQueues is " +
+                std::to_string(hostQueues) + ", accepted range is [1, " +
+                std::to_string(maximalDevices) + "]");
+  if (!(phaseSeconds >= 0))
+    throw Error("machine '" + name + "': phaseSeconds is " +
+                std::to_string(phaseSeconds) + ", accepted is 0 or more");
   for (int d = 0; d < count; ++d) {
     link(hostEndpoint, d);
     link(d, hostEndpoint);
@@ -141,14 +148,37 @@ void setSpeeds(Machine &machine, double flopsPerSecond, double bytesPerSecond) {
 
 /// The machine model of Harmony's published artifact: eight GTX 1080 Ti of
 /// which 10 GiB are used; 11.5 GiB/s between the host and all devices together,
-/// each way; 8.2 GiB/s between any two devices, not shared. Products and memory
-/// as the board is specified: 11.3 TFLOP/s, 484 GB/s.
+/// each way; 8.2 GiB/s between any two devices, not shared; 40 ms to free a
+/// pack; an update engine for each device. Products and memory as the board is
+/// specified: 11.3 TFLOP/s, 484 GB/s.
 Machine harmony1080Ti() {
   Link peer;
   peer.bytesPerSecond = 8.2 * gib;
   Machine machine = Machine::uniform("harmony-1080ti", 8, int64_t(10) << 30,
                                      11.5 * gib, 0, peer, 11.5 * gib);
+  machine.hostQueues = 8;
+  machine.phaseSeconds = 0.04;
   setSpeeds(machine, 11.3e12, 484e9);
+  return machine;
+}
+
+/// The same with all copies between devices over one link.
+Machine harmony1080TiOnePeerLink() {
+  Machine machine = harmony1080Ti();
+  machine.name = "harmony-1080ti-one-peer-link";
+  int between = static_cast<int>(machine.resources.size());
+  machine.resources.push_back({"between devices", 8.2 * gib});
+  for (Link &link : machine.links)
+    if (link.from != hostEndpoint && link.to != hostEndpoint)
+      link.shares = {between};
+  return machine;
+}
+
+/// The same with one update engine for all devices.
+Machine harmony1080TiOneUpdateEngine() {
+  Machine machine = harmony1080Ti();
+  machine.name = "harmony-1080ti-one-update-engine";
+  machine.hostQueues = 1;
   return machine;
 }
 
@@ -185,18 +215,30 @@ Machine eightH100() {
   return machine;
 }
 
+constexpr Machine (*makers[])() = {harmony1080Ti, harmony1080TiOnePeerLink,
+                                   harmony1080TiOneUpdateEngine, eight4090,
+                                   eightH100};
+
 } // namespace
 
+const char *name(Sharing sharing) {
+  return sharing == Sharing::Static ? "static" : "max-min";
+}
+
 std::optional<Machine> Machine::named(std::string_view name) {
-  for (Machine (*make)() : {harmony1080Ti, eight4090, eightH100})
+  for (Machine (*make)() : makers)
     if (Machine machine = make(); machine.name == name)
       return machine;
   return std::nullopt;
 }
 
 const std::vector<std::string> &Machine::names() {
-  static const std::vector<std::string> list = {"harmony-1080ti", "8x4090-24g",
-                                                "8xh100-80g"};
+  static const std::vector<std::string> list = [] {
+    std::vector<std::string> names;
+    for (Machine (*make)() : makers)
+      names.push_back(make().name);
+    return names;
+  }();
   return list;
 }
 

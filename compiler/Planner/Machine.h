@@ -37,8 +37,7 @@ struct Resource {
 };
 
 /// A directed link. A transfer crosses the link and the resources that it
-/// shares; transfers that are under way at once on any of them share it
-/// equally, and a transfer runs at the least of its shares.
+/// shares, and counts as under way there from its start, its latency included.
 struct Link {
   int from = hostEndpoint, to = 0; ///< device index or hostEndpoint
   double bytesPerSecond = 0;
@@ -46,15 +45,31 @@ struct Link {
   std::vector<int> shares; ///< in Machine::resources
 };
 
+/// What transfers that are under way at once get of the links and resources
+/// that they cross.
+enum class Sharing {
+  MaxMin, ///< max-min fair shares (progressive filling): what one transfer
+          ///< cannot use for another limit is left to the others
+  Static  ///< of a link all; of a resource an n-th at all times, n being the
+          ///< devices that the plan uses: the model of Harmony's artifact
+};
+
 struct Machine {
   std::string name;
   std::vector<Device> devices;
   std::vector<Link> links;
   std::vector<Resource> resources;
+  Sharing sharing = Sharing::MaxMin;
   int64_t hostBytes = 0; ///< of the host store; 0: not limited
+  /// Engines on the host that update tensors, each one at a time: those of
+  /// device d have engine d % hostQueues.
+  int hostQueues = 1;
+  /// The compute queue is held up for this long at the end of every phase:
+  /// what freeing a pack's memory takes where addresses are not static.
+  double phaseSeconds = 0;
 
   /// Throws Error: no device, a link to nowhere, a bandwidth that is not
-  /// positive, a device without a link from or to the host.
+  /// positive, a device without a link from or to the host, no host queue.
   void check() const;
   /// The link between two endpoints; Error if there is none.
   const Link &link(int from, int to) const;
@@ -75,6 +90,8 @@ struct Machine {
   static std::optional<Machine> named(std::string_view name);
   static const std::vector<std::string> &names();
 };
+
+const char *name(Sharing sharing);
 
 } // namespace harmony::planner
 

@@ -37,8 +37,11 @@ TEST(Json, RoundTrips) {
     EXPECT_EQ(problemsOf(again, read), "");
   }
   Machine machine = Machine::uniform("two", 2, 1000, 1e9, 1e-6);
+  machine.sharing = Sharing::Static;
   EXPECT_EQ(toJson(machineFromJson(toJson(machine), "machine.json")),
             toJson(machine));
+  EXPECT_EQ(machineFromJson(toJson(machine), "machine.json").sharing,
+            Sharing::Static);
 }
 
 TEST(Json, MachinesKeepWhatLinksShare) {
@@ -47,6 +50,8 @@ TEST(Json, MachinesKeepWhatLinksShare) {
     Machine again = machineFromJson(parseJson(toJson(machine).dump(), "text"),
                                     "machine.json");
     EXPECT_EQ(toJson(again), toJson(machine));
+    EXPECT_EQ(again.hostQueues, machine.hostQueues);
+    EXPECT_EQ(again.phaseSeconds, machine.phaseSeconds);
     ASSERT_EQ(again.resources.size(), machine.resources.size());
     for (size_t r = 0; r < machine.resources.size(); ++r) {
       EXPECT_EQ(again.resources[r].name, machine.resources[r].name);
@@ -155,6 +160,12 @@ TEST(Json, DamagedMachinesAreRefused) {
        [](json &j) { j["resources"][0].erase("bytesPerSecond"); }},
       {"f.json.resources[1]: unknown key 'speed'",
        [](json &j) { j["resources"][1]["speed"] = 1; }},
+      {"f.json.sharing is 'equal', accepted are max-min, static",
+       [](json &j) { j["sharing"] = "equal"; }},
+      {"hostQueues is 0, accepted range is [1, 256]",
+       [](json &j) { j["hostQueues"] = 0; }},
+      {"phaseSeconds is -1.000000, accepted is 0 or more",
+       [](json &j) { j["phaseSeconds"] = -1; }},
   };
   json good = toJson(*Machine::named("harmony-1080ti"));
   for (const Row &row : rows) {
