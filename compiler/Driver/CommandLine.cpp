@@ -209,6 +209,10 @@ void addPlanning(CLI::App *app, CompilerOptions &options) {
       ->type_name("FILE.json");
   app->add_option("--plan-out", options.planOut, "write the plan")
       ->type_name("FILE.json");
+  app->add_flag("--explain", options.explain,
+                "print what limits the plan, the best plan of every other "
+                "form, and what more memory, a faster link or one more device "
+                "would bring");
   app->add_option("--dump-stages", options.dumpStages,
                   "write the module after each stage into this folder")
       ->type_name("DIR");
@@ -246,7 +250,9 @@ std::string checkTogether(const CLI::App &command,
         !flag.empty())
       return flag + " is not accepted with --forward: nothing is trained";
   if (given("--stop-after")) {
-    if (std::string flag = firstOf({"--plan-out", "--trace"}); !flag.empty())
+    if (std::string flag =
+            firstOf({"--plan-out", "--trace", "--svg", "--explain"});
+        !flag.empty())
       return flag + " is not accepted with --stop-after, which prints the "
                     "module and writes nothing";
     auto stage = [](const std::string &name) {
@@ -292,6 +298,10 @@ std::optional<CompilerOptions> harmony::parseCommandLine(int argc, char **argv,
                    "write the simulated timeline for Perfetto or "
                    "chrome://tracing")
       ->type_name("FILE.json");
+  plan->add_option("--svg", options.svg,
+                   "draw one iteration: every queue, and the memory of every "
+                   "device")
+      ->type_name("FILE.svg");
 
   CLI::App *inspect = app.add_subcommand(
       "inspect", "inputs, loss, what trains and why, ties, operators");

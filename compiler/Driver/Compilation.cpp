@@ -310,7 +310,24 @@ int Compilation::plan() {
                       getPlan().plan, target.getName());
   if (isMixed())
     numericsKey += "-mixed";
+  if (options.explain)
+    explanation = explainPlanned(
+        getPlan(), getProblem(), getMachine(), options,
+        [&](const planner::Machine &wider) { return planOn(wider); });
   return kDone;
+}
+
+PlanOutcome Compilation::planOn(const planner::Machine &machine) {
+  OwningOpRef<ModuleOp> copy = cast<ModuleOp>((*module)->clone());
+  OwningOpRef<ModuleOp> scratch = ModuleOp::create(UnknownLoc::get(&context));
+  std::swap(module, copy);
+  std::swap(kernels, scratch);
+  Model model;
+  PlanOutcome outcome;
+  outcome.exitCode = planOne(model, outcome, training, machine, nullptr);
+  std::swap(module, copy);
+  std::swap(kernels, scratch);
+  return outcome;
 }
 
 bool Compilation::isMixed() const {

@@ -62,6 +62,8 @@ public:
   const std::string &getNumericsKey() const { return numericsKey; }
   /// For people.
   std::string describePlan() const;
+  /// Likewise, with --explain; else empty.
+  const std::string &getExplanation() const { return explanation; }
 
   /// Runs `stage` under its name: times it, dumps the module.
   int run(const std::string &name, llvm::function_ref<int()> stage);
@@ -71,6 +73,9 @@ private:
   int runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
   int planOne(Model &model, PlanOutcome &outcome, bool forTraining,
               const planner::Machine &machine, const planner::Plan *given);
+  /// Plans the training step, or what there is, on another machine; the module
+  /// stays as it is.
+  PlanOutcome planOn(const planner::Machine &machine);
   std::string makeFingerprint();
   void removeUnusedTasks();
   int checkSplitting() const;
@@ -88,7 +93,7 @@ private:
   int64_t batch = 0;
   Model trainingModel, evaluationModel;
   PlanOutcome trainingPlan, evaluationPlan;
-  std::string numericsKey, fingerprint;
+  std::string numericsKey, fingerprint, explanation;
   struct StageTime {
     std::string stage;
     double wall, processor; ///< seconds

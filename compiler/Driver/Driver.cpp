@@ -108,6 +108,8 @@ int writePlanned(const CompilerOptions &options,
     message = writePlan(options.planOut, planned, problem, numericsKey);
   if (message.empty() && !options.trace.empty())
     message = writeTrace(options.trace, planned.plan, problem, machine);
+  if (message.empty() && !options.svg.empty())
+    message = writePicture(options.svg, planned, problem, machine);
   return message.empty() ? kDone : fail(message);
 }
 
@@ -119,6 +121,12 @@ int planOfProfile(const CompilerOptions &options) {
     return fail(plan.outcome.message, plan.outcome.exitCode);
   llvm::outs() << describePlanned(plan.outcome.planned, plan.problem,
                                   plan.outcome.machine);
+  if (options.explain)
+    llvm::outs() << explainPlanned(
+        plan.outcome.planned, plan.problem, plan.outcome.machine, options,
+        [&](const planner::Machine &wider) {
+          return planProfile(options, &wider).outcome;
+        });
   return writePlanned(options, plan.outcome.planned, plan.problem,
                       plan.outcome.machine, /*numericsKey=*/"");
 }
@@ -134,6 +142,7 @@ int compileOrPlan(const CompilerOptions &options, MLIRContext &context) {
     return exitCode;
   if (options.command == Command::Plan)
     llvm::outs() << compilation.describePlan();
+  llvm::outs() << compilation.getExplanation();
   return writePlanned(options, compilation.getPlan(), compilation.getProblem(),
                       compilation.getMachine(), compilation.getNumericsKey());
 }

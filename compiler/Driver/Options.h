@@ -56,9 +56,9 @@ struct CompilerOptions {
   std::string loss, lossOutput;
   std::vector<std::string> trainable, freeze;
   std::vector<std::string> padding; ///< "name=row", "name=none"
-  std::string batchNorm;         ///< empty, as-exported, train
-  std::string runningVariance;   ///< empty: by the optimizer; torch, onnx
-  bool allowBatchMixing = false; ///< split what combines samples
+  std::string batchNorm;            ///< empty, as-exported, train
+  std::string runningVariance;      ///< empty: by the optimizer; torch, onnx
+  bool allowBatchMixing = false;    ///< split what combines samples
 
   std::string schedule = "auto";
   std::string residency = "auto", update = "auto", recompute = "auto",
@@ -68,6 +68,8 @@ struct CompilerOptions {
 
   std::string planIn, planOut;
   std::string trace; ///< of `plan`: the simulated timeline
+  std::string svg;   ///< of `plan`: a picture of it
+  bool explain = false;
   std::string dumpStages;
   std::string stopAfter;
   bool timeReport = false;

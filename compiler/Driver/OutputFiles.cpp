@@ -42,7 +42,8 @@ std::string harmony::checkOutputs(const CompilerOptions &options) {
   std::vector<NamedFile> outputs = {{"-o", options.output},
                                     {"-o", options.output + HM_WEIGHTS_SUFFIX},
                                     {"--plan-out", options.planOut},
-                                    {"--trace", options.trace}};
+                                    {"--trace", options.trace},
+                                    {"--svg", options.svg}};
   if (options.output.empty())
     outputs[1].path.clear();
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -57,7 +57,8 @@ int64_t stateBytes(const planner::ArtifactProfile &profile) {
 
 } // namespace
 
-ProfilePlan harmony::planProfile(const CompilerOptions &options) {
+ProfilePlan harmony::planProfile(const CompilerOptions &options,
+                                 const planner::Machine *wanted) {
   ProfilePlan result;
   PlanOutcome &outcome = result.outcome;
   auto refuse = [&](const std::string &message, int exitCode = kRefused) {
@@ -86,7 +87,9 @@ ProfilePlan harmony::planProfile(const CompilerOptions &options) {
                       kUsage);
       planner::ArtifactProfile profile =
           planner::artifactProfileFromJson(document, options.model);
-      machine = loadMachine(options, stateBytes(profile), givenPlan, error);
+      machine =
+          wanted ? *wanted
+                 : loadMachine(options, stateBytes(profile), givenPlan, error);
       if (error.empty())
         result.problem =
             problemOfArtifact(profile, options, machine, givenPlan);
@@ -96,8 +99,10 @@ ProfilePlan harmony::planProfile(const CompilerOptions &options) {
         return refuse("--batch " + std::to_string(*options.batch) +
                       ": the profile is of " +
                       std::to_string(result.problem.batch) + " samples");
-      machine = loadMachine(options, result.problem.trainingStateBytes(),
-                            givenPlan, error);
+      machine = wanted
+                    ? *wanted
+                    : loadMachine(options, result.problem.trainingStateBytes(),
+                                  givenPlan, error);
     }
   } catch (const planner::Error &e) {
     error = e.what();

@@ -27,8 +27,10 @@ struct ProfilePlan {
 };
 
 /// Reads the profile in options.model and plans it, or verifies the plan of
-/// --plan-in. An artifact profile needs --batch; a problem has its own.
-ProfilePlan planProfile(const CompilerOptions &options);
+/// --plan-in. An artifact profile needs --batch; a problem has its own. On
+/// `machine`, where that is not null, instead of that of the flags.
+ProfilePlan planProfile(const CompilerOptions &options,
+                        const planner::Machine *machine = nullptr);
 
 } // namespace harmony
 

@@ -9,7 +9,9 @@
 
 #include "compiler/Driver/OutputFiles.h"
 #include "compiler/Planner/Build.h"
+#include "compiler/Planner/Explain.h"
 #include "compiler/Planner/Json.h"
+#include "compiler/Planner/Picture.h"
 
 #include <nlohmann/json.hpp>
 
@@ -283,6 +285,46 @@ std::string harmony::describePlanned(const planner::Planned &planned,
                                      const planner::Problem &problem,
                                      const planner::Machine &machine) {
   return planner::describe(planned, problem, machine);
+}
+
+std::string harmony::explainPlanned(
+    const planner::Planned &planned, const planner::Problem &problem,
+    const planner::Machine &machine, const CompilerOptions &options,
+    const std::function<PlanOutcome(const planner::Machine &)> &planWider) {
+  std::string text = planner::describe(
+      planner::explain(planned.plan, problem, machine), planned);
+  if (!options.planIn.empty())
+    return text;
+  auto solve =
+      [&](const planner::Machine &changed) -> std::optional<planner::Planned> {
+    planner::Problem same = problem;
+    PlanOutcome outcome =
+        changed.devices.size() == machine.devices.size()
+            ? planProblem(same, changed, options, /*given=*/nullptr)
+            : planWider(changed);
+    if (outcome.exitCode)
+      return std::nullopt;
+    return std::move(outcome.planned);
+  };
+  // The machine may have more devices than are used.
+  CompilerOptions wider = options;
+  int devices = static_cast<int>(machine.devices.size());
+  wider.devices = devices + 1;
+  std::string error;
+  planner::Machine more = loadMachine(wider, 0, nullptr, error);
+  for (planner::Device &device : more.devices)
+    device.capacity = machine.devices.back().capacity;
+  return text +
+         planner::describe(
+             planner::whatIfs(machine, error.empty() ? &more : nullptr, solve),
+             planned);
+}
+
+std::string harmony::writePicture(const std::string &path,
+                                  const planner::Planned &planned,
+                                  const planner::Problem &problem,
+                                  const planner::Machine &machine) {
+  return writeTextFile(path, planner::drawPlan(planned, problem, machine));
 }
 
 std::string harmony::writePlan(const std::string &path,

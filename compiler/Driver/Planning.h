@@ -15,6 +15,8 @@
 #include "compiler/Driver/Options.h"
 #include "compiler/Planner/Search.h"
 
+#include <functional>
+
 namespace harmony {
 
 /// What the flags pin of the training step, or of the evaluation.
@@ -52,6 +54,20 @@ PlanOutcome planProblem(planner::Problem &problem,
 std::string describePlanned(const planner::Planned &planned,
                             const planner::Problem &problem,
                             const planner::Machine &machine);
+
+/// What limits the plan, the best plans of other forms and, unless the plan was
+/// given, what other machines would bring, for people. `planWider` plans the
+/// same on a machine with another number of devices.
+std::string explainPlanned(
+    const planner::Planned &planned, const planner::Problem &problem,
+    const planner::Machine &machine, const CompilerOptions &options,
+    const std::function<PlanOutcome(const planner::Machine &)> &planWider);
+
+/// The picture of one iteration, written to a file; a message on failure.
+std::string writePicture(const std::string &path,
+                         const planner::Planned &planned,
+                         const planner::Problem &problem,
+                         const planner::Machine &machine);
 
 /// Plan and summary as one JSON document, written to a file; a message on
 /// failure.

@@ -7,39 +7,14 @@
 
 #include "compiler/Planner/Search.h"
 #include "compiler/Planner/Simulate.h"
+#include "compiler/Planner/Text.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 
 namespace harmony::planner {
 
 namespace {
-
-std::string bytesText(int64_t bytes) {
-  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  while (value >= 1024 && unit < 4) {
-    value /= 1024;
-    ++unit;
-  }
-  char text[64];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", value,
-                units[unit]);
-  return text;
-}
-
-std::string secondsText(double seconds) {
-  char text[64];
-  if (seconds < 1e-3)
-    std::snprintf(text, sizeof text, "%.1f us", seconds * 1e6);
-  else if (seconds < 1)
-    std::snprintf(text, sizeof text, "%.2f ms", seconds * 1e3);
-  else
-    std::snprintf(text, sizeof text, "%.3f s", seconds);
-  return text;
-}
 
 std::string layersText(const Phase &phase, const Problem &problem) {
   std::string text = problem.layers[phase.firstLayer].name;
@@ -62,23 +37,6 @@ int64_t forwardTrips(const Plan &plan) {
     if (phase.firstLayer == 0 && phase.kind != PhaseKind::Backward)
       trips += phase.trips;
   return trips;
-}
-
-std::string count(int64_t number, const std::string &thing) {
-  return std::to_string(number) + " " + thing + (number == 1 ? "" : "s");
-}
-
-/// "3", "0 and 1", "0, 1 and 2".
-template <typename Numbers>
-std::string listText(const Numbers &numbers) {
-  std::string text;
-  size_t left = numbers.size();
-  for (auto number : numbers) {
-    text += std::to_string(number);
-    --left;
-    text += left > 1 ? ", " : left == 1 ? " and " : "";
-  }
-  return text;
 }
 
 /// All phases of the same layers in one direction: of all groups, and of what
@@ -170,8 +128,8 @@ std::string batchText(const Plan &plan, const Problem &problem) {
     if (phase.kind != PhaseKind::Backward && phase.group == 0 &&
         ends.insert(phase.lastLayer).second)
       ++packs;
-  return text + ", " + count(packs, "pack") + " of " +
-         count(problem.layerCount(), "layer") + "\n";
+  return text + ", " + countText(packs, "pack") + " of " +
+         countText(problem.layerCount(), "layer") + "\n";
 }
 
 std::string updatesText(const Plan &plan) {
@@ -187,6 +145,36 @@ std::string updatesText(const Plan &plan) {
 }
 
 } // namespace
+
+std::string planText(const Planned &planned) {
+  const Plan &plan = planned.plan;
+  std::set<std::pair<int, int>> forward, backward; // by group 0's layers
+  std::set<int> devices;
+  for (const Phase &phase : plan.phases) {
+    devices.insert(phase.device);
+    if (phase.group != 0)
+      continue;
+    std::pair<int, int> layers = {phase.firstLayer, phase.lastLayer};
+    if (phase.kind != PhaseKind::Backward)
+      forward.insert(layers);
+    if (phase.kind != PhaseKind::Forward)
+      backward.insert(layers);
+  }
+  std::string text = name(planned.schedule);
+  if (!planned.form.empty())
+    text += " (" + planned.form + ")";
+  text += ": ";
+  if (plan.groups > 1)
+    text += countText(plan.groups, "group") + " on " +
+            countText(static_cast<int64_t>(devices.size()), "device") + ", ";
+  text += countText(static_cast<int64_t>(forward.size()), "pack") + " forward";
+  if (!backward.empty())
+    text += " and " + std::to_string(backward.size()) + " backward";
+  text += ", microbatches of " + listText(microbatchSizes(plan));
+  if (!backward.empty())
+    text += "; updates " + updatesText(plan);
+  return text;
+}
 
 std::string describe(const Planned &planned, const Problem &problem,
                      const Machine &machine) {
@@ -208,8 +196,9 @@ std::string describe(const Planned &planned, const Problem &problem,
   std::string text = "plan of " + plan.problem + " on " + machine.name;
   if (several)
     text += ", " +
-            count(static_cast<int64_t>(machine.devices.size()), "device") +
-            ", " + name(planned.schedule);
+            countText(static_cast<int64_t>(machine.devices.size()), "device") +
+            ", " + name(planned.schedule) +
+            (planned.form.empty() ? "" : " (" + planned.form + ")");
   text += "\n" + batchText(plan, problem) + packsText(plan, problem);
   if (problem.training)
     text += "update: " + updatesText(plan) + "\n";
@@ -218,8 +207,10 @@ std::string describe(const Planned &planned, const Problem &problem,
           bytesText(problem.trainingStateBytes()) + " training state\n";
   text += "an iteration: " + secondsText(plan.seconds) + " (compute " +
           secondsText(plan.computeSeconds) + ", bound " +
-          secondsText(problem.computeBoundSeconds() /
-                      static_cast<double>(machine.devices.size())) +
+          secondsText(planned.boundSeconds > 0
+                          ? planned.boundSeconds
+                          : problem.computeBoundSeconds() /
+                                static_cast<double>(machine.devices.size())) +
           ")\n";
   text += "moves: " + traffic(Traffic::SwapIn) + " in, " +
           traffic(Traffic::SwapOut) + " out, " +
@@ -228,7 +219,7 @@ std::string describe(const Planned &planned, const Problem &problem,
           " output\n";
   if (size_t again = redundantLoads(plan).size())
     text += "loads again what is still there: " +
-            count(static_cast<int64_t>(again), "time") + "\n";
+            countText(static_cast<int64_t>(again), "time") + "\n";
   for (size_t d = 0; d < machine.devices.size(); ++d) {
     int64_t peak = d < plan.peakBytes.size() ? plan.peakBytes[d] : 0;
     text += "device " + std::to_string(d) + ": peak " + bytesText(peak) + " (" +
