@@ -70,9 +70,11 @@ enum HmSpace {
                      */
   HM_SPACE_SCALARS, /* the step's scalars: an array of float, see HmScalar */
   HM_SPACE_CONSTANT, /* the blob's constant section, read only */
-  HM_SPACE_DUMP /* gradients on their way to --dump-grads. Allocated only then;
-                   commands with a reference here are skipped (but signal)
-                   unless the step is dumped */
+  HM_SPACE_DUMP, /* gradients on their way to --dump-grads. Allocated only
+                    then; commands with a reference here are skipped (but
+                    signal) unless the step is dumped */
+  HM_SPACE_RESULTS /* the engine's own, never in a blob: what an execution
+                      leaves at the homes of loss terms, kept from the next */
 };
 
 /* address = base(space, device) + offset + slot * stride + (i % d) * part,
@@ -262,8 +264,11 @@ typedef struct HmQueue {
 } HmQueue;
 
 /* A program is executed by all of its queues at once, each in its own order.
-   The queues of one program start at timeline 0 and run on over its executions,
-   which do not overlap. */
+   The queues of one program start at timeline 0 and run on over its executions:
+   a queue may be in the next execution of the step program while others are in
+   this one, and waits alone keep them apart. At most two executions overlap;
+   batch and scalars are two copies, of which executions take turns. Other
+   programs' executions do not overlap with anything. */
 enum HmProgramKind {
   HM_PROGRAM_LOAD,  /* host store -> what stays on the devices; before the first
                        step */
@@ -275,7 +280,7 @@ enum HmProgramKind {
 };
 
 typedef struct HmProgram {
-  uint32_t present; /* 0: not compiled in (no queues) */
+  uint32_t present;  /* 0: not compiled in (no queues) */
   uint32_t combines; /* nonzero: what is computed for one sample depends on the
                         others of the execution, so that there must be `batch`
                         of them */
@@ -450,8 +455,8 @@ typedef struct HmHeader {
   uint32_t weightsKind; /* 0: EXE.weights.safetensors beside the executable */
   int64_t hostBytes;    /* size of the host store */
   int64_t dumpBytes;    /* size of the dump space */
-  int64_t batchBytes;   /* size of the batch space (one of two: the loader fills
-                           one while a step reads the other) */
+  int64_t batchBytes;   /* size of the batch space, of which there are two
+                           copies */
   int64_t scalarCount;  /* floats in the scalar space */
   HmProgram programs[HM_PROGRAM_COUNT];
   HmSection strings, dims /* int64_t */, constants /* bytes, aligned to 64 */;

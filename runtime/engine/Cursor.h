@@ -23,6 +23,20 @@ inline int64_t offsetOf(const HmRef &ref, int64_t iteration) {
   return ref.offset + slot * ref.stride + iteration % divide * ref.part;
 }
 
+/// Whether a copy, fill or launch reads, writes its operand number `operand`.
+inline bool readsOperand(const HmCommand &c, uint32_t operand,
+                         const HmRef &ref) {
+  if (c.op == HM_OP_COPY)
+    return operand == 1;
+  return c.op == HM_OP_LAUNCH && (ref.access & 1);
+}
+inline bool writesOperand(const HmCommand &c, uint32_t operand,
+                          const HmRef &ref) {
+  if (c.op == HM_OP_COPY || c.op == HM_OP_FILL)
+    return operand == 0;
+  return c.op == HM_OP_LAUNCH && (ref.access & 2);
+}
+
 /// What a wait waits for on a queue with this period; 0, which every timeline
 /// has reached, in an iteration that does not wait.
 inline int64_t awaitedValue(const HmCommand &wait, int64_t period, int64_t step,

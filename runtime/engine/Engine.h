@@ -9,6 +9,7 @@
 #define RUNTIME_ENGINE_ENGINE_H
 
 #include "runtime/engine/Blob.h"
+#include "runtime/engine/Profile.h"
 #include "runtime/engine/Trace.h"
 #include "runtime/hal/Driver.h"
 
@@ -22,14 +23,20 @@ struct EngineOptions {
   bool singleThread = false;
   std::optional<uint64_t> adversarialSeed;
   bool virtualTime = false;
-  Trace *trace = nullptr; // outlives the engine
+  /// Executions of the step program that may be under way at a time, at most
+  /// Driver::maximalCopies. Number n (from 0) reads copy n mod inFlight of
+  /// batch and scalars. Other programs have one, and copy 0.
+  unsigned inFlight = 1;
+  Trace *trace = nullptr;     // outlives the engine
+  Profile *profile = nullptr; // likewise; not with virtual time
   // Negative controls, numbered as NegativeControl.h says.
   std::optional<int64_t> dropWait, earlyRelease;
 };
 
-/// Runs the programs of a blob. Executions of one program follow each other
-/// without overlap, which every program allows. Nothing is allocated after the
-/// first execution of a program.
+/// Runs the programs of a blob. Queues run on into the next execution of the
+/// step program as soon as it has begun and their waits allow; executions of
+/// different programs follow each other without overlap. Nothing is allocated
+/// after the first execution of a program.
 ///
 /// Every queue has a thread of its own, unless one thread runs all of them:
 ///   singleThread      in turn, switching where a queue has to wait;
@@ -47,22 +54,42 @@ public:
   Engine(const Engine &) = delete;
   Engine &operator=(const Engine &) = delete;
 
-  /// Executes the program once and returns when all of its queues are done.
+  /// Begins an execution of the program and returns at once; its copy of batch
+  /// and scalars is set. Less than inFlight are under way, all of this program.
   /// `dump`: its commands with a reference in the dump space are executed
-  /// rather than skipped. Throws the first error of a queue, with the queue and
-  /// command in its message; the other queues stop at their next wait, and the
-  /// engine runs nothing afterwards. A queue's thread that ends without an
-  /// exception ends the process; the message names the queue.
-  void run(HmProgramKind kind, bool dump = false);
+  /// rather than skipped.
+  void begin(HmProgramKind kind, bool dump = false);
 
-  /// How often the program has been executed.
+  /// Returns when all queues are done with the oldest execution of the program
+  /// that has begun and is not finished. Throws the first error of a queue,
+  /// with the queue and command in its message; the other queues stop at their
+  /// next wait, and the engine runs nothing afterwards. A queue's thread that
+  /// ends without an exception ends the process; the message names the queue.
+  void finish(HmProgramKind kind);
+
+  void run(HmProgramKind kind, bool dump = false) {
+    begin(kind, dump);
+    finish(kind);
+  }
+
+  /// How often the program has been executed; executions under way apart.
   int64_t executions(HmProgramKind kind) const;
+  /// Of the program, begun and not finished.
+  unsigned underWay(HmProgramKind kind) const;
 
-  /// What the last execution of any program takes on the virtual clock; 0
-  /// without one.
+  /// Of the execution finished last: bytes and times of it alone, peaks since
+  /// the engine was made. What it left at `home`, the place of a loss term in
+  /// the host store; nothing where the program does not write there.
+  const Evidence &evidence(HmProgramKind kind) const;
+  std::optional<float> result(HmProgramKind kind, int64_t home) const;
+
+  /// On the virtual clock: from the end of the execution before, or from the
+  /// beginning where none was under way then, to the end of the execution of
+  /// any program that was finished last; 0 without a clock.
   double virtualSeconds() const;
 
 private:
+  struct Program;
   class Implementation;
   std::unique_ptr<Implementation> implementation;
 };

@@ -126,20 +126,6 @@ bool overlap(const HmRef &a, int64_t atA, const HmRef &b, int64_t atB) {
          first < second + b.bytes && second < first + a.bytes;
 }
 
-constexpr uint16_t readAccess = 1, writeAccess = 2;
-
-bool isRead(const HmCommand &c, uint32_t operand, const HmRef &ref) {
-  if (c.op == HM_OP_COPY)
-    return operand == 1;
-  return c.op == HM_OP_LAUNCH && (ref.access & readAccess);
-}
-
-bool isWritten(const HmCommand &c, uint32_t operand, const HmRef &ref) {
-  if (c.op == HM_OP_COPY)
-    return operand == 0;
-  return c.op == HM_OP_LAUNCH && (ref.access & writeAccess);
-}
-
 /// Which commands of a queue compute something that is used: that reaches the
 /// host, another queue, or a command that is used itself. A layer that is
 /// computed again makes outputs which nobody reads any more.
@@ -203,7 +189,7 @@ private:
     bool writes = false;
     for (uint32_t r = 0; r < c.count; ++r) {
       const HmRef &ref = refsOf(c)[r];
-      if (!isWritten(c, r, ref))
+      if (!writesOperand(c, r, ref))
         continue;
       writes = true;
       if (ref.space != HM_SPACE_DEVICE || isReadLater(i, ref))
@@ -241,9 +227,9 @@ private:
       if (ref.space != HM_SPACE_DEVICE || ref.device != device ||
           other.begin >= extent.end || extent.begin >= other.end)
         continue;
-      if (isRead(c, r, ref) && useful[k])
+      if (readsOperand(c, r, ref) && useful[k])
         return true;
-      killed |= !isRead(c, r, ref) && other.begin <= extent.begin &&
+      killed |= !readsOperand(c, r, ref) && other.begin <= extent.begin &&
                 extent.end <= other.end;
     }
     return false;
@@ -261,7 +247,7 @@ private:
         for (uint32_t r = 0; c.op != HM_OP_WAIT && r < c.count; ++r) {
           const HmRef &ref = refsOf(c)[r];
           Extent other = extentOf(ref, iterations);
-          if (isRead(c, r, ref) && ref.space == HM_SPACE_DEVICE &&
+          if (readsOperand(c, r, ref) && ref.space == HM_SPACE_DEVICE &&
               ref.device == device && other.begin < extent.end &&
               extent.begin < other.end)
             return true;
@@ -320,7 +306,7 @@ std::optional<EarlyRelease> findLastReader(const Blob &blob,
         return ref.space == HM_SPACE_DUMP;
       });
       for (uint32_t r = 0; r < c.count && !dumps && useful[i]; ++r)
-        if (isRead(c, r, refs[r]) &&
+        if (readsOperand(c, r, refs[r]) &&
             overlap(refs[r], std::max<int64_t>(0, trips - 1), released, 0))
           return EarlyRelease{i, release.command};
     }

@@ -30,10 +30,55 @@ QueueRunner::QueueRunner(const Blob &blob, HmProgramKind kind, size_t number,
     : blob(blob), kind(kind), number(number), queue(blob.queues(kind)[number]),
       target(std::move(target)), trace(trace), cursor(blob.commands(queue)) {}
 
-void QueueRunner::start(int64_t newStep, bool newDump) {
+/// Whether the command writes the float of the host store in an iteration.
+static bool writes(const Blob &blob, const HmCommand &c, int64_t home,
+                   int64_t iteration) {
+  if (c.op != HM_OP_COPY && c.op != HM_OP_FILL && c.op != HM_OP_LAUNCH)
+    return false;
+  uint32_t operands = c.op == HM_OP_LAUNCH ? c.count : 1;
+  for (uint32_t r = 0; r < operands; ++r) {
+    const HmRef &ref = blob.refs()[c.first + r];
+    int64_t begin = offsetOf(ref, iteration);
+    if (ref.space == HM_SPACE_HOST && writesOperand(c, r, ref) &&
+        begin < home + static_cast<int64_t>(sizeof(float)) &&
+        home < begin + ref.bytes)
+      return true;
+  }
+  return false;
+}
+
+bool QueueRunner::keep(const KeptResult &result) {
+  bool any = false;
+  for (Cursor c(blob.commands(queue)); !c.atEnd(); c.next())
+    if (writes(blob, c.command(), result.home, c.iteration())) {
+      any = true;
+      if (results.empty() || results.back().first != c.index() ||
+          results.back().second.home != result.home)
+        results.push_back({c.index(), result});
+    }
+  return any;
+}
+
+void QueueRunner::keepResults() {
+  constexpr int64_t bytes = sizeof(float);
+  for (const auto &[command, result] : results)
+    if (command == cursor.index() &&
+        writes(blob, cursor.command(), result.home, cursor.iteration()))
+      target->copy({HM_SPACE_RESULTS, 0, resultsBase + result.kept, bytes},
+                   {HM_SPACE_HOST, 0, result.home, bytes}, HM_TRAFFIC_OUTPUT);
+}
+
+void QueueRunner::start(int64_t newStep, bool newDump, unsigned newCopy,
+                        int64_t newResultsBase) {
   step = newStep;
   dump = newDump;
+  copy = newCopy;
+  resultsBase = newResultsBase;
   cursor.restart();
+  if (trace)
+    trace->begin(kind, number, step);
+  if (profile)
+    profile->begin(kind, number, step);
 }
 
 int64_t QueueRunner::awaited(const std::vector<QueueRunner> &queues) const {
@@ -54,6 +99,7 @@ void QueueRunner::executeNext(const std::vector<QueueRunner> &queues) {
   try {
     const HmCommand &c = cursor.command();
     double begin = trace ? trace->now() : 0;
+    double measuredFrom = profile ? Profile::now() : 0;
     bool isExecuted = true;
     if (c.op == HM_OP_WAIT) {
       if (cursor.index() != droppedWait)
@@ -64,6 +110,11 @@ void QueueRunner::executeNext(const std::vector<QueueRunner> &queues) {
     if (trace && !trace->isVirtual() && isExecuted)
       trace->record(kind, number, cursor.index(), cursor.iteration(), begin,
                     trace->now());
+    if (profile && isExecuted)
+      profile->record(kind, number, cursor.index(), measuredFrom,
+                      Profile::now());
+    if (!results.empty() && isExecuted)
+      keepResults();
     if (c.signal)
       target->signal();
   } catch (abi::__forced_unwind &) {
@@ -92,8 +143,9 @@ void QueueRunner::finish() {
 }
 
 Range QueueRunner::resolve(const HmRef &ref, int64_t iteration) const {
+  bool copies = ref.space == HM_SPACE_BATCH || ref.space == HM_SPACE_SCALARS;
   return {static_cast<HmSpace>(ref.space), ref.device, offsetOf(ref, iteration),
-          ref.bytes};
+          ref.bytes, copies ? copy : 0, ref.access};
 }
 
 bool QueueRunner::execute(const HmCommand &c) {

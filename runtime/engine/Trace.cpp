@@ -65,12 +65,11 @@ int64_t Trace::bytes() const {
   return sum;
 }
 
-void Trace::begin(HmProgramKind kind, int64_t execution) {
-  for (Track &track : tracks[kind]) {
-    track.slot = execution % track.kept.size();
-    track.kept[track.slot].number = execution;
-    track.kept[track.slot].used = 0;
-  }
+void Trace::begin(HmProgramKind kind, size_t queue, int64_t execution) {
+  Track &track = tracks[kind][queue];
+  track.slot = execution % track.kept.size();
+  track.kept[track.slot].number = execution;
+  track.kept[track.slot].used = 0;
 }
 
 void Trace::record(HmProgramKind kind, size_t queue, size_t command,

@@ -28,12 +28,12 @@ public:
   /// `isVirtual`: times come from the virtual clock. The blob outlives it.
   Trace(const Blob &blob, bool isVirtual);
 
-  /// Execution number `execution` of a program begins; it replaces the oldest
-  /// that is kept. While no queue records.
-  void begin(HmProgramKind kind, int64_t execution);
-
-  /// A command took from `begin` to `end`, seconds since the start. One thread
+  /// A queue begins execution number `execution` of its program; what it
+  /// records now replaces the oldest that is kept. As record(), by one thread
   /// at a time for each queue.
+  void begin(HmProgramKind kind, size_t queue, int64_t execution);
+
+  /// A command took from `begin` to `end`, seconds since the start.
   void record(HmProgramKind kind, size_t queue, size_t command,
               int64_t iteration, double begin, double end);
 

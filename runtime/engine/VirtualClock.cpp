@@ -9,6 +9,7 @@
 
 #include "runtime/hal/Driver.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace harmony::runtime {
@@ -25,13 +26,20 @@ VirtualClock::VirtualClock(const Blob &blob, HmProgramKind kind)
     : blob(blob), kind(kind), shares(linkTable(blob)) {
   for (const HmQueue &queue : blob.queues(kind))
     states.emplace_back(blob.commands(queue));
+  firstOver = states.size();
 }
 
-void VirtualClock::start(double at) {
-  ++step;
-  time = at;
-  firstOver = states.size();
-  for (State &state : states) {
+void VirtualClock::begin(double at) {
+  ++begun;
+  time = std::max(time, at);
+  for (State &state : states)
+    enter(state);
+}
+
+/// Where the queue is at the end of an execution and another has begun.
+void VirtualClock::enter(State &state) {
+  while (state.atEnd() && state.step + 1 < begun) {
+    ++state.step;
     state.cursor.restart();
     state.begun = time;
   }
@@ -41,11 +49,11 @@ bool VirtualClock::ready(const State &state) const {
   const HmCommand &c = state.cursor.command();
   return c.op != HM_OP_WAIT ||
          states[c.kernel].timeline >=
-             awaitedValue(c, blob.queues(kind)[c.kernel].period, step,
+             awaitedValue(c, blob.queues(kind)[c.kernel].period, state.step,
                           state.cursor.iteration());
 }
 
-void VirtualClock::begin(State &state) {
+void VirtualClock::start(State &state) {
   const HmCommand &c = state.cursor.command();
   state.busy = true;
   state.progress = {};
@@ -76,8 +84,8 @@ double VirtualClock::timeLeft(const State &state) const {
 
 bool VirtualClock::advance() {
   for (State &state : states)
-    if (!state.busy && !state.cursor.atEnd() && ready(state))
-      begin(state);
+    if (!state.busy && !state.atEnd() && ready(state))
+      start(state);
   constexpr double never = std::numeric_limits<double>::infinity();
   double elapsed = never;
   for (const State &state : states)
@@ -119,6 +127,7 @@ bool VirtualClock::next(Completion &completion) {
   state.busy = state.over = false;
   state.begun = time;
   state.cursor.next();
+  enter(state);
   return true;
 }
 

@@ -11,9 +11,10 @@ namespace harmony::runtime {
 
 std::string describe(const Range &range) {
   static const char *const names[] = {"device",  "host store", "batch",
-                                      "scalars", "constants",  "dump"};
+                                      "scalars", "constants",  "dump",
+                                      "results"};
   std::string text =
-      range.space <= HM_SPACE_DUMP ? names[range.space] : "unknown space";
+      range.space <= HM_SPACE_RESULTS ? names[range.space] : "unknown space";
   if (range.space == HM_SPACE_DEVICE)
     text += " " + std::to_string(range.device);
   return text + " bytes [" + std::to_string(range.offset) + ", +" +

@@ -22,6 +22,7 @@
 #define RUNTIME_HAL_DRIVER_H
 
 #include "runtime/hal/Error.h"
+#include "runtime/hal/HostStore.h"
 #include "runtime/hal/Links.h"
 #include "runtime/program.h"
 
@@ -41,6 +42,8 @@ struct Range {
   unsigned device;
   int64_t offset;
   int64_t bytes;
+  unsigned copy = 0;   // of a space that has several, see setHostMemory
+  unsigned access = 3; // operands of launches: as in HmRef
 };
 
 /// The code that launches refer to. Nothing is copied: the arrays outlive the
@@ -77,6 +80,9 @@ struct DriverOptions {
   bool timing = false; // fill in Times
   LinkTable links;
   bool enforceLinks = false; // a copy takes the time that its link needs
+  /// Behind the host store, where commands have to enter what they touch of it:
+  /// its memory is handed over by setHostMemory as well. Outlives the driver.
+  HostStore *hostStore = nullptr;
 };
 
 using Traffic = std::array<int64_t, HM_TRAFFIC_COUNT>;
@@ -86,6 +92,14 @@ struct Times {
   std::array<double, HM_FAMILY_COUNT> kernels{};
   double copies = 0;
   double waits = 0;
+};
+
+/// What a queue's commands have done, all complete ones together; the plan
+/// plays no part.
+struct Evidence {
+  std::vector<int64_t> peak; // highest end address touched in each arena
+  Traffic traffic{};         // bytes copied
+  Times times;
 };
 
 /// An in-order queue of one device (or of the host) with its timeline, a
@@ -101,7 +115,7 @@ public:
 
   /// to = from. `from` holds at least to.bytes; both may lie in any space but
   /// to is not constant. Counted as `traffic`, unless one of them lies in the
-  /// dump space.
+  /// dump or the results space.
   virtual void copy(const Range &to, const Range &from, HmTraffic traffic) = 0;
 
   /// Every byte of `to` becomes `value`.
@@ -130,16 +144,25 @@ public:
   /// Returns when every command issued is complete; throws what went wrong in
   /// them.
   virtual void finish() = 0;
+
+  /// Since the queue was made, or the driver's resetEvidence. Read by the
+  /// thread that issues commands, or while none is in flight.
+  virtual const Evidence &evidence() const = 0;
 };
 
 class Driver {
 public:
   virtual ~Driver() = default;
 
-  /// The memory behind a space that is not a device's. Replaces what was there.
-  /// Called while no command is in flight. The dump space may stay without
-  /// memory.
-  virtual void setHostMemory(HmSpace space, void *base, int64_t bytes) = 0;
+  /// Of batch and scalars there may be two copies, of which executions that
+  /// overlap take turns.
+  static constexpr unsigned maximalCopies = 2;
+
+  /// The memory behind a space that is not a device's, or behind one copy of
+  /// it. Replaces what was there. Called while no command is in flight that
+  /// uses it. The dump space may stay without memory.
+  virtual void setHostMemory(HmSpace space, void *base, int64_t bytes,
+                             unsigned copy = 0) = 0;
 
   /// `device` is ignored for host queues. The queue dies with the driver at the
   /// latest.
@@ -149,8 +172,7 @@ public:
   /// Every wait, current and future, throws Aborted.
   virtual void abort() = 0;
 
-  // Evidence, measured from the commands as executed; the plan plays no part.
-  // Read while no command is in flight.
+  // The evidence of all queues. Read while no command is in flight.
 
   /// The highest end address touched in the arena since the last resetEvidence.
   virtual int64_t peak(unsigned device) const = 0;

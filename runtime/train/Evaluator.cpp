@@ -94,9 +94,11 @@ void Evaluator::countCorrect(EvaluationRecord &record, int64_t firstSample,
       accuracy.output->sampleBytes / static_cast<int64_t>(sizeof(float));
   const int64_t labels = values / classes;
   const int64_t width = typeBytes(accuracy.labels->type);
+  std::vector<char> sample(accuracy.output->sampleBytes);
   for (int64_t row = 0; row < rows; ++row) {
-    const char *scores = session.host(accuracy.output->home +
-                                      row * accuracy.output->sampleBytes);
+    session.readHost(accuracy.output->home + row * accuracy.output->sampleBytes,
+                     sample.data(), accuracy.output->sampleBytes);
+    const char *scores = sample.data();
     for (int64_t i = 0; i < labels; ++i) {
       int64_t at = (firstSample + row) * labels + i;
       int64_t label = readInteger(accuracy.labels->type,
@@ -150,9 +152,10 @@ EvaluationRecord Evaluator::run() {
       countCorrect(record, b * batch, rows);
     for (size_t i = 0; i < kept.size(); ++i) {
       const HmOutput &output = blob.outputs()[i];
-      const char *from = session.host(output.home);
-      kept[i].insert(kept[i].end(), from,
-                     from + output.sampleBytes * (output.perStep ? 1 : rows));
+      int64_t bytes = output.sampleBytes * (output.perStep ? 1 : rows);
+      kept[i].resize(kept[i].size() + bytes);
+      session.readHost(output.home, kept[i].data() + kept[i].size() - bytes,
+                       bytes);
     }
   }
   for (size_t t = 0; t < terms.size(); ++t)

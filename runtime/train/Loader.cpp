@@ -69,10 +69,10 @@ void Loader::load() {
 
 char *Loader::acquire() {
   std::unique_lock<std::mutex> lock(mutex);
-  changed.wait(lock, [this] { return filled > consumed || failure; });
-  if (filled == consumed)
+  changed.wait(lock, [this] { return filled > acquired || failure; });
+  if (filled == acquired)
     std::rethrow_exception(failure);
-  return buffers[consumed % 2];
+  return buffers[acquired++ % 2];
 }
 
 void Loader::release() {

@@ -19,9 +19,9 @@
 
 namespace harmony::runtime {
 
-/// Fills one of two batch buffers while a step reads the other. Epochs follow
-/// each other; the samples after the last whole batch of an epoch are left out.
-/// Allocates nothing after its construction.
+/// Fills two batch buffers in turn, each again when its batch is used up.
+/// Epochs follow each other; the samples after the last whole batch of an epoch
+/// are left out. Allocates nothing after its construction.
 class Loader {
 public:
   /// Buffers and data outlive the loader. `data` has at least one batch of
@@ -36,10 +36,12 @@ public:
   /// reading it threw.
   char *acquire();
 
-  /// The samples of the batch acquired last, in its order.
+  /// The oldest batch acquired and not released: its buffer, and its samples in
+  /// their order.
+  char *buffer() const { return buffers[consumed % 2]; }
   const int64_t *samples() const { return batchSamples[consumed % 2].data(); }
 
-  /// The batch acquired last is used up.
+  /// That batch is used up.
   void release();
 
 private:
@@ -55,6 +57,7 @@ private:
   std::mutex mutex;
   std::condition_variable changed;
   int64_t filled = 0;   // batches written so far
+  int64_t acquired = 0; // batches handed out so far
   int64_t consumed = 0; // batches released so far
   bool stopping = false;
   std::exception_ptr failure;

@@ -115,10 +115,16 @@ void Log::step(const StepRecord &r) {
     text.add(", \"peak_bytes\": [");
     for (size_t i = 0; i < r.peaks->size(); ++i)
       text.add("%s%lld", i ? ", " : "", static_cast<long long>((*r.peaks)[i]));
-    text.add("], \"host_peak_bytes\": %lld, \"host_planned_bytes\": %lld%s}\n",
+    text.add("], \"host_peak_bytes\": %lld, \"host_planned_bytes\": %lld",
              static_cast<long long>(r.hostPeak),
-             static_cast<long long>(r.hostPlanned),
-             r.isVirtual ? ", \"virtual\": true" : "");
+             static_cast<long long>(r.hostPlanned));
+    if (r.disk) {
+      text.add(", \"disk_read_bytes\": %lld, \"disk_write_bytes\": %lld",
+               static_cast<long long>(r.disk->bytesRead),
+               static_cast<long long>(r.disk->bytesWritten));
+      text.addNumber("disk_wait_s", r.disk->waitSeconds);
+    }
+    text.add("%s}\n", r.isVirtual ? ", \"virtual\": true" : "");
     writeLine(line.data(), text.length());
   }
   if (terminal)

@@ -9,6 +9,7 @@
 #define RUNTIME_TRAIN_LOG_H
 
 #include "runtime/hal/Driver.h"
+#include "runtime/hal/HostStore.h"
 
 #include <chrono>
 #include <cstdio>
@@ -30,6 +31,8 @@ struct StepRecord {
   int64_t hostPeak = 0;    // bytes resident in the process, measured so far
   int64_t hostPlanned = 0; // bytes declared, without the runtime itself
   bool isVirtual = false;  // seconds are those of the virtual clock
+  // Of the host store, where it is on disk, since the record before.
+  std::optional<HostStoreEvidence> disk;
 };
 
 struct EvaluationRecord {

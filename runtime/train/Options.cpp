@@ -124,6 +124,20 @@ void checkTogether(const Options &o, const CLI::App &app, const Blob &blob) {
   if (o.adversarialSeed.has_value() + o.enforceLinks + o.virtualTime > 1)
     refuse("--adversarial, --enforce-links and --virtual-time exclude each "
            "other");
+  if (!o.profile.empty() &&
+      (o.adversarialSeed || o.virtualTime || o.paranoid || o.poison))
+    refuse("--profile measures what training costs, which --adversarial, "
+           "--virtual-time, --paranoid and --poison change: they are not "
+           "accepted with it");
+  if (!o.profile.empty() && o.steps >= 0 && o.steps < 2 && !o.evaluateOnly)
+    refuse("--profile needs two steps, the first of which does not count; "
+           "--steps is " +
+           std::to_string(o.steps));
+  if (o.diskPath.empty() && (o.diskMemory || o.diskPaging))
+    refuse(std::string(o.diskPaging ? "--disk-paging" : "--disk-memory") +
+           " needs --disk-path DIR");
+  if (o.diskMemory && o.diskPaging)
+    refuse("--disk-memory and --disk-paging exclude each other");
   if ((o.enforceLinks || o.virtualTime) && blob.links().empty())
     refuse(std::string(o.virtualTime ? "--virtual-time" : "--enforce-links") +
            " needs links, the machine that this executable was compiled for "
@@ -254,6 +268,21 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
       ->add_option("--trace", o.trace,
                    "the last steps, for Perfetto and chrome://tracing")
       ->type_name("FILE.json");
+  group
+      ->add_option("--profile", o.profile,
+                   "measured costs, for harmonyc compile --profile")
+      ->type_name("FILE.json");
+  group
+      ->add_option("--disk-path", o.diskPath,
+                   "the host store lies in a file there, most of it out of "
+                   "memory")
+      ->type_name("DIR");
+  group
+      ->add_option("--disk-memory", o.diskMemory,
+                   "of the host store in memory at once, with --disk-path "
+                   "(default: by what is available)")
+      ->type_name("SIZE")
+      ->transform(CLI::AsSizeValue(true).description(""));
   group->add_flag("--time-report", o.timeReport,
                   "seconds by kernel family, at the end");
   group->add_flag("--dry-run", o.dryRun, "check everything, train nothing");
@@ -269,6 +298,7 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
   group->add_flag("--paranoid", o.paranoid, "")->group("");
   group->add_flag("--count-allocations", o.countAllocations, "")->group("");
   group->add_flag("--count-waits", o.countWaits, "")->group("");
+  group->add_flag("--disk-paging", o.diskPaging, "")->group("");
   group->add_option("--drop-wait", o.dropWait, "")->group("");
   group->add_option("--early-release", o.earlyRelease, "")->group("");
 

@@ -40,7 +40,10 @@ struct Options {
   std::optional<uint64_t> adversarialSeed; // implies poison
   bool enforceLinks = false;
   bool virtualTime = false;
+  std::string diskPath;    // folder of the host store; empty: in memory
+  uint64_t diskMemory = 0; // bytes of that store in memory; 0: chosen
   std::string trace;
+  std::string profile;
   bool timeReport = false;
   bool dryRun = false;
   bool version = false;
@@ -51,6 +54,7 @@ struct Options {
   bool poison = false;
   bool paranoid = false;
   bool countAllocations = false;
+  bool diskPaging = false; // the system pages the store on disk
   bool countWaits = false;
   std::optional<int64_t> dropWait;
   std::optional<int64_t> earlyRelease; // implies poison

@@ -251,7 +251,8 @@ std::string ExternalFile::describe(const std::vector<ExternalFile> &files) {
 }
 
 void writeSafetensors(AtomicFile &file, const std::vector<Array> &arrays,
-                      const std::map<std::string, std::string> &metadata) {
+                      const std::map<std::string, std::string> &metadata,
+                      const std::function<void(const Array &)> &write) {
   Json header = Json::object();
   if (!metadata.empty())
     header["__metadata__"] = metadata;
@@ -269,7 +270,10 @@ void writeSafetensors(AtomicFile &file, const std::vector<Array> &arrays,
   file.write(length, sizeof(length));
   file.write(text.data(), text.size());
   for (const Array &array : arrays)
-    file.write(array.data, array.bytes);
+    if (write)
+      write(array);
+    else
+      file.write(array.data, array.bytes);
 }
 
 void writeSafetensors(const std::string &path, const std::vector<Array> &arrays,

@@ -18,6 +18,7 @@
 #include "runtime/train/Array.h"
 #include "runtime/train/FileMapping.h"
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -63,9 +64,11 @@ struct ExternalFile {
 /// Writes a file that is complete or not changed at all. Throws Failure.
 void writeSafetensors(const std::string &path, const std::vector<Array> &arrays,
                       const std::map<std::string, std::string> &metadata);
-/// The same, to be committed by the caller.
+/// The same, to be committed by the caller. `write`: writes the bytes of an
+/// array, where they are not in memory.
 void writeSafetensors(AtomicFile &file, const std::vector<Array> &arrays,
-                      const std::map<std::string, std::string> &metadata);
+                      const std::map<std::string, std::string> &metadata,
+                      const std::function<void(const Array &)> &write = {});
 
 } // namespace harmony::runtime
 

@@ -7,7 +7,11 @@
 
 #include "runtime/train/Session.h"
 
+#include "runtime/drivers/host/DiskStore.h"
+#include "runtime/drivers/host/Gemm.h"
 #include "runtime/drivers/host/HostDriver.h"
+#include "runtime/drivers/host/MemoryStore.h"
+#include "runtime/engine/HostAccesses.h"
 #include "runtime/engine/VirtualClock.h"
 #include "runtime/train/FileMapping.h"
 #include "runtime/train/Payload.h"
@@ -96,20 +100,18 @@ int64_t availableMemory() {
 Session::Session(const Payload &payload, const Blob &blob,
                  const Options &options)
     : payload(payload), blob(blob), options(options),
-      hostStore((checkMemory(), blob.header().hostBytes), "host store"),
+      hostStore(makeHostStore()),
       dumpSpace(options.dumpGradients.empty() ? 0 : blob.header().dumpBytes,
                 "gradients to dump"),
-      scalarSpace(blob.header().scalarCount *
-                      static_cast<int64_t>(sizeof(float)),
-                  "scalars") {
-  for (int i = 0; i < 2; ++i)
+      scalarSpace(Driver::maximalCopies * scalarBytes(), "scalars") {
+  for (unsigned i = 0; i < Driver::maximalCopies; ++i)
     batches.emplace_back(blob.header().batchBytes, "batch");
   for (Totals &totals : measured)
     totals.peaks.resize(blob.devices().size());
   for (const HmVariable &variable : blob.variables())
     if (variable.role == HM_ROLE_CONSTANT)
-      std::memcpy(hostStore.data() + variable.home,
-                  blob.constants() + variable.initial, variable.bytes);
+      writeHost(variable.home, blob.constants() + variable.initial,
+                variable.bytes);
   if (options.initFrom.empty())
     loadWeights(payload.executable + HM_WEIGHTS_SUFFIX, false);
   else
@@ -118,18 +120,81 @@ Session::Session(const Payload &payload, const Blob &blob,
 
 Session::~Session() = default;
 
-void Session::checkMemory() const {
+int64_t Session::scalarBytes() const {
+  constexpr int64_t line = 64;
+  int64_t bytes =
+      blob.header().scalarCount * static_cast<int64_t>(sizeof(float));
+  return (bytes + line - 1) / line * line;
+}
+
+int64_t Session::bytesBesideStore() const {
   const HmHeader &header = blob.header();
-  int64_t needed = header.hostBytes + 2 * header.batchBytes +
-                   (options.dumpGradients.empty() ? 0 : header.dumpBytes);
+  int64_t bytes = Driver::maximalCopies * header.batchBytes +
+                  (options.dumpGradients.empty() ? 0 : header.dumpBytes);
   for (const HmDevice &device : blob.devices())
-    needed += std::max(device.peak, device.evaluatePeak);
+    bytes += std::max(device.peak, device.evaluatePeak);
+  return bytes;
+}
+
+void Session::checkMemory(int64_t storeBytes) const {
+  int64_t needed = storeBytes + bytesBesideStore();
   int64_t available = availableMemory();
   if (available >= 0 && needed > available)
     throw Error(ExitCode::NoDevice,
                 "the run needs " + std::to_string(needed) +
                     " bytes of memory for host store and devices, " +
-                    std::to_string(available) + " are available");
+                    std::to_string(available) +
+                    " are available; --disk-path DIR puts the host store of " +
+                    std::to_string(blob.header().hostBytes) +
+                    " bytes on a disk");
+}
+
+std::unique_ptr<HostStore> Session::makeHostStore() const {
+  const int64_t bytes = blob.header().hostBytes;
+  if (options.diskPath.empty()) {
+    checkMemory(bytes);
+    return std::make_unique<MemoryStore>(bytes);
+  }
+  if (options.diskPaging) {
+    checkMemory(0);
+    return std::make_unique<MemoryStore>(bytes, options.diskPath);
+  }
+  DiskStoreOptions disk;
+  disk.path = options.diskPath;
+  disk.bytes = bytes;
+  disk.guard = options.poison;
+  for (int p = 0; p < HM_PROGRAM_COUNT; ++p)
+    disk.accesses[p] =
+        hostAccesses(blob, static_cast<HmProgramKind>(p), options.poison);
+  disk.kept = keptHostRanges(blob);
+  // Half of what is left: the rest is for files that are read, and for others.
+  disk.memory = options.diskMemory
+                    ? static_cast<int64_t>(options.diskMemory)
+                    : std::max(DiskStore::leastMemory(disk),
+                               (availableMemory() - bytesBesideStore()) / 2);
+  auto store = std::make_unique<DiskStore>(disk);
+  checkMemory(store->memoryBytes());
+  return store;
+}
+
+void Session::readHost(int64_t offset, char *to, int64_t bytes) const {
+  hostStore->visit(
+      {offset, bytes, true, false},
+      [&](const char *address, int64_t count) {
+        std::memcpy(to, address, count);
+        to += count;
+      },
+      false);
+}
+
+void Session::writeHost(int64_t offset, const char *from, int64_t bytes) {
+  hostStore->visit(
+      {offset, bytes, false, true},
+      [&](char *address, int64_t count) {
+        std::memcpy(address, from, count);
+        from += count;
+      },
+      false);
 }
 
 /// What of `file` is not as the variables are: all of it. Empty if they agree.
@@ -192,8 +257,7 @@ void Session::loadWeights(const std::string &path, bool initFrom) {
     constexpr int64_t block = int64_t(4) << 20;
     for (int64_t at = 0; at < variable.bytes; at += block) {
       int64_t bytes = std::min(block, variable.bytes - at);
-      std::memcpy(hostStore.data() + variable.home + at, array->data + at,
-                  bytes);
+      writeHost(variable.home + at, array->data + at, bytes);
       FileMapping::forget(array->data + at, bytes);
     }
   }
@@ -215,10 +279,11 @@ void Session::prepare() {
   driverOptions.timing = options.timeReport;
   driverOptions.links = linkTable(blob);
   driverOptions.enforceLinks = options.enforceLinks;
+  driverOptions.hostStore = hostStore.get();
   devices = createHostDriver(driverOptions);
-  devices->setHostMemory(HM_SPACE_HOST, hostStore.data(), hostStore.size());
-  devices->setHostMemory(HM_SPACE_SCALARS, scalarSpace.data(),
-                         scalarSpace.size());
+  devices->setHostMemory(HM_SPACE_HOST, hostStore->data(), hostStore->size());
+  for (unsigned i = 0; i < Driver::maximalCopies; ++i)
+    devices->setHostMemory(HM_SPACE_SCALARS, scalars(i), scalarBytes(), i);
   devices->setHostMemory(HM_SPACE_CONSTANT,
                          const_cast<char *>(blob.constants()),
                          blob.header().constants.count);
@@ -228,35 +293,53 @@ void Session::prepare() {
   engineOptions.singleThread = options.paranoid;
   engineOptions.adversarialSeed = options.adversarialSeed;
   engineOptions.virtualTime = options.virtualTime;
+  engineOptions.inFlight = stepsInFlight();
   engineOptions.dropWait = options.dropWait;
   engineOptions.earlyRelease = options.earlyRelease;
   if (!options.trace.empty())
     trace = std::make_unique<Trace>(blob, options.virtualTime);
   engineOptions.trace = trace.get();
+  if (!options.profile.empty())
+    profile = std::make_unique<Profile>(blob);
+  engineOptions.profile = profile.get();
   engine = std::make_unique<Engine>(blob, *devices, engineOptions);
 }
 
 void Session::run(HmProgramKind kind, bool dump) {
-  devices->resetEvidence();
+  hostStore->begin(kind);
   engine->run(kind, dump);
+  measure(kind);
+}
+
+void Session::beginStep(bool dump) {
+  hostStore->begin(HM_PROGRAM_STEP);
+  engine->begin(HM_PROGRAM_STEP, dump);
+}
+
+void Session::finishStep() {
+  engine->finish(HM_PROGRAM_STEP);
+  measure(HM_PROGRAM_STEP);
+}
+
+void Session::measure(HmProgramKind kind) {
+  const Evidence &evidence = engine->evidence(kind);
   Totals &totals = measured[kind];
   ++totals.executions;
   totals.virtualSeconds = engine->virtualSeconds();
-  totals.lastTraffic = devices->traffic();
+  totals.lastTraffic = evidence.traffic;
   for (int i = 0; i < HM_TRAFFIC_COUNT; ++i)
-    totals.traffic[i] += totals.lastTraffic[i];
-  for (size_t d = 0; d < totals.peaks.size(); ++d)
-    totals.peaks[d] = std::max(totals.peaks[d], devices->peak(d));
-  Times times = devices->times();
+    totals.traffic[i] += evidence.traffic[i];
+  totals.peaks = evidence.peak;
   for (int i = 0; i < HM_FAMILY_COUNT; ++i)
-    totals.times.kernels[i] += times.kernels[i];
-  totals.times.copies += times.copies;
-  totals.times.waits += times.waits;
+    totals.times.kernels[i] += evidence.times.kernels[i];
+  totals.times.copies += evidence.times.copies;
+  totals.times.waits += evidence.times.waits;
 }
 
 int64_t Session::plannedHostBytes() const {
-  int64_t bytes = hostStore.size() + dumpSpace.size() + scalarSpace.size() +
-                  blob.header().size + (trace ? trace->bytes() : 0);
+  int64_t bytes = hostStore->memoryBytes() + dumpSpace.size() +
+                  scalarSpace.size() + blob.header().size +
+                  (trace ? trace->bytes() : 0);
   for (const Mapping &batch : batches)
     bytes += batch.size();
   int64_t workers = 0, scratch = 0;
@@ -289,6 +372,12 @@ void Session::writeTrace() const {
     trace->write(options.trace);
 }
 
+void Session::writeProfile() {
+  if (profile)
+    profile->write(options.profile, {processorName(), productLibrary(),
+                                     options.threads, options.enforceLinks});
+}
+
 void Session::ensureLoaded() {
   if (!onDevices && blob.has(HM_PROGRAM_LOAD))
     run(HM_PROGRAM_LOAD);
@@ -301,13 +390,19 @@ void Session::ensureStored() {
   onDevices = false;
 }
 
-void Session::setBatch(char *batchSpace) {
-  devices->setHostMemory(HM_SPACE_BATCH, batchSpace, blob.header().batchBytes);
+void Session::setBatch(char *batchSpace, unsigned copy) {
+  devices->setHostMemory(HM_SPACE_BATCH, batchSpace, blob.header().batchBytes,
+                         copy);
+}
+
+float Session::stepResult(int64_t home) const {
+  std::optional<float> kept = engine->result(HM_PROGRAM_STEP, home);
+  return kept ? *kept : hostFloat(home);
 }
 
 float Session::hostFloat(int64_t offset) const {
   float value;
-  std::memcpy(&value, host(offset), sizeof(value));
+  readHost(offset, reinterpret_cast<char *>(&value), sizeof(value));
   return value;
 }
 
@@ -315,13 +410,24 @@ void Session::saveWeights(const std::string &path) const {
   std::vector<Array> arrays;
   for (const HmVariable &variable : blob.variables())
     if (isSaved(variable))
-      arrays.push_back(arrayOf(blob, variable, host(variable.home)));
+      arrays.push_back(arrayOf(blob, variable, nullptr));
+  std::map<std::string, const HmVariable *> variables;
+  for (const HmVariable &variable : blob.variables())
+    variables[blob.string(variable.name)] = &variable;
+  AtomicFile file(path);
   writeSafetensors(
-      path, arrays,
+      file, arrays,
       {{HM_FINGERPRINT_KEY, blob.string(blob.header().fingerprint)},
        {"format", "pt"},
        {"producer",
-        std::string("harmonyc ") + blob.string(blob.header().compiler)}});
+        std::string("harmonyc ") + blob.string(blob.header().compiler)}},
+      [&](const Array &array) {
+        hostStore->visit(
+            {variables.at(array.key)->home, array.bytes, true, false},
+            [&](const char *bytes, int64_t count) { file.write(bytes, count); },
+            false);
+      });
+  file.commit();
 }
 
 std::string Session::saveGradients(const std::string &path) const {
@@ -355,9 +461,17 @@ std::string Session::saveGradients(const std::string &path) const {
 
 std::string Session::findNonFinite() const {
   for (const HmVariable &variable : blob.variables())
-    if (variable.role == HM_ROLE_PARAMETER && variable.type == HM_F32 &&
-        !allFinite(host(variable.home), variable.bytes))
-      return blob.string(variable.name);
+    if (variable.role == HM_ROLE_PARAMETER && variable.type == HM_F32) {
+      bool finite = true;
+      hostStore->visit(
+          {variable.home, variable.bytes, true, false},
+          [&](const char *bytes, int64_t count) {
+            finite = finite && allFinite(bytes, count);
+          },
+          false);
+      if (!finite)
+        return blob.string(variable.name);
+    }
   return "";
 }
 

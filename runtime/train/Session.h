@@ -10,6 +10,7 @@
 
 #include "runtime/drivers/host/Mapping.h"
 #include "runtime/engine/Engine.h"
+#include "runtime/hal/HostStore.h"
 #include "runtime/train/Array.h"
 #include "runtime/train/Options.h"
 #include "runtime/train/PayloadLoader.h"
@@ -51,19 +52,33 @@ public:
   void ensureLoaded();
   /// Runs STORE if the host store is not current.
   void ensureStored();
-  /// Executes a program once on the batch set last.
+  /// Executes a program once on the batch set last. No step is under way.
   void run(HmProgramKind kind, bool dump = false);
 
-  void setBatch(char *batchSpace);
+  /// A step begins, and may go on while later ones begin: less than
+  /// stepsInFlight() are under way. Number n (from 0) reads copy n mod
+  /// stepsInFlight() of batch and scalars.
+  void beginStep(bool dump);
+  /// Returns when the oldest step under way is over.
+  void finishStep();
+  unsigned stepsInFlight() const { return options.paranoid ? 1 : 2; }
+  unsigned stepsUnderWay() const { return engine->underWay(HM_PROGRAM_STEP); }
+
+  /// `copy` as steps count them; other programs read copy 0.
+  void setBatch(char *batchSpace, unsigned copy = 0);
   /// Two batch buffers, blob.header().batchBytes each.
   std::array<char *, 2> batchBuffers() const {
     return {batches[0].data(), batches[1].data()};
   }
-  float *scalars() const {
-    return reinterpret_cast<float *>(scalarSpace.data());
+  float *scalars(unsigned copy) const {
+    return reinterpret_cast<float *>(scalarSpace.data() + copy * scalarBytes());
   }
-  const char *host(int64_t offset) const { return hostStore.data() + offset; }
+  /// Bytes of the host store, while nothing is under way.
+  void readHost(int64_t offset, char *to, int64_t bytes) const;
   float hostFloat(int64_t offset) const;
+  const HostStore &store() const { return *hostStore; }
+  /// What the last step finished left at the home of a loss term.
+  float stepResult(int64_t home) const;
 
   /// What --save writes: parameters, frozen ones, buffers and state.
   /// ensureStored first.
@@ -88,26 +103,37 @@ public:
   static int64_t measuredHostBytes();
   /// Where asked for.
   void writeTrace() const;
+  void writeProfile();
 
   /// Compares what was measured with the plan; throws Internal naming both
   /// numbers.
   void checkAgainstPlan() const;
 
 private:
-  void checkMemory() const;
+  void measure(HmProgramKind kind);
+  /// Of one copy.
+  int64_t scalarBytes() const;
+  /// Throws NoDevice where less is available than the run needs with a host
+  /// store that takes `storeBytes`.
+  void checkMemory(int64_t storeBytes) const;
+  int64_t bytesBesideStore() const;
+  std::unique_ptr<HostStore> makeHostStore() const;
+  void writeHost(int64_t offset, const char *from, int64_t bytes);
   std::string compareWeights(const SafetensorsFile &file) const;
   void loadWeights(const std::string &path, bool initFrom);
 
   const Payload &payload;
   const Blob &blob;
   const Options &options;
-  Mapping hostStore, dumpSpace, scalarSpace;
+  std::unique_ptr<HostStore> hostStore;
+  Mapping dumpSpace, scalarSpace;
   std::vector<Mapping> batches;
   bool onDevices = false;
   Totals measured[HM_PROGRAM_COUNT];
   std::unique_ptr<Driver> devices;
   std::unique_ptr<Trace> trace;
-  std::unique_ptr<Engine> engine; // gone before driver and trace
+  std::unique_ptr<Profile> profile;
+  std::unique_ptr<Engine> engine; // gone before the three above
 };
 
 } // namespace harmony::runtime

@@ -18,6 +18,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <exception>
 #include <filesystem>
 #include <memory>
 
@@ -98,6 +99,9 @@ public:
       session.writeTrace();
       if (!options.trace.empty())
         log->note("trace of the last steps written to " + options.trace);
+      session.writeProfile();
+      if (!options.profile.empty())
+        log->note("measured costs written to " + options.profile);
     }
     report();
     session.checkAgainstPlan();
@@ -114,6 +118,7 @@ private:
         {"--dump-grads", &options.dumpGradients},
         {"--outputs", &options.outputs},
         {"--trace", &options.trace},
+        {"--profile", &options.profile},
         {"--log", &options.log}};
     std::vector<std::string> inputs = {payload.executable};
     for (const auto *sources : {&options.data, &options.validation})
@@ -231,6 +236,13 @@ private:
   }
 
   void describeMode() {
+    if (!options.diskPath.empty())
+      log->note("host store of " + std::to_string(blob.header().hostBytes) +
+                " bytes in " + options.diskPath + ", " +
+                (options.diskPaging
+                     ? std::string("paged by the system")
+                     : std::to_string(session.store().memoryBytes()) +
+                           " of them in memory"));
     if (options.adversarialSeed)
       log->note("adversarial order, seed " +
                 std::to_string(*options.adversarialSeed));
@@ -263,22 +275,17 @@ private:
         session.plannedHostBytes() +
         (options.synthetic ? syntheticBatches * blob.header().batchBytes : 0);
     auto end = std::chrono::steady_clock::now();
-    for (int64_t t = 1; t <= totalSteps && !caughtSignal; ++t) {
-      session.ensureLoaded();
-      double rate = learningRate(options.hyperparameters, t, totalSteps);
-      for (const HmScalar &scalar : blob.scalars())
-        session.scalars()[scalar.index] = static_cast<float>(
-            scalarValue(static_cast<HmScalarKind>(scalar.kind),
-                        options.hyperparameters, rate, t));
-      char *batchSpace = loader.acquire();
-      session.setBatch(batchSpace);
-      bool dump = t == 1 && !options.dumpGradients.empty();
-      session.run(HM_PROGRAM_STEP, dump);
-      done = t;
+    while (done < totalSteps) {
+      beginSteps(loader);
+      if (begun == done)
+        break; // a signal
+      session.finishStep();
+      const int64_t t = ++done;
       const double value = loss();
       std::string cause;
       if (!std::isfinite(value))
-        cause = explainLoss(filler.findNonFinite(batchSpace, loader.samples()));
+        cause = explainLoss(
+            filler.findNonFinite(loader.buffer(), loader.samples()));
       loader.release();
 
       const Session::Totals &totals = session.totals(HM_PROGRAM_STEP);
@@ -286,10 +293,10 @@ private:
       StepRecord record;
       record.step = t;
       record.loss = value;
-      record.rate = rate;
+      record.rate = learningRate(options.hyperparameters, t, totalSteps);
       for (const HmScalar &scalar : blob.scalars())
         if (scalar.kind == HM_SCALAR_GRAD_NORM)
-          record.gradientNorm = session.scalars()[scalar.index];
+          record.gradientNorm = session.scalars(copyOf(t))[scalar.index];
       record.isVirtual = options.virtualTime;
       record.seconds = options.virtualTime
                            ? totals.virtualSeconds
@@ -302,12 +309,13 @@ private:
         record.hostPlanned = plannedHostBytes;
       }
       end = now;
+      record.disk = diskSinceStep();
       log->step(record);
-      if (dump)
+      if (isDumped(t))
         checkGradients();
       if (!std::isfinite(value))
         stopNotFinite(value, cause);
-      if (options.evaluateEvery && t % options.evaluateEvery == 0) {
+      if (evaluatesAfter(t)) {
         setAllocationCounting(false);
         session.ensureStored();
         evaluate();
@@ -317,6 +325,60 @@ private:
         setAllocationCounting(true);
     }
     setAllocationCounting(false);
+    if (loaderFailure)
+      std::rethrow_exception(loaderFailure);
+  }
+
+  /// Begins as many steps as may be under way. None begins beside one after
+  /// which there is an evaluation, nor after a signal or a batch that cannot be
+  /// read: steps before it are finished first.
+  void beginSteps(Loader &loader) {
+    while (begun < totalSteps && !caughtSignal && !loaderFailure &&
+           begun - done < session.stepsInFlight() &&
+           (begun == done || !evaluatesAfter(begun))) {
+      try {
+        beginStep(begun + 1, loader.acquire());
+      } catch (const Error &) {
+        loaderFailure = std::current_exception();
+        return;
+      }
+      ++begun;
+    }
+  }
+
+  void beginStep(int64_t t, char *batchSpace) {
+    if (begun == done)
+      session.ensureLoaded();
+    const unsigned copy = copyOf(t);
+    double rate = learningRate(options.hyperparameters, t, totalSteps);
+    for (const HmScalar &scalar : blob.scalars())
+      session.scalars(copy)[scalar.index] =
+          static_cast<float>(scalarValue(static_cast<HmScalarKind>(scalar.kind),
+                                         options.hyperparameters, rate, t));
+    session.setBatch(batchSpace, copy);
+    session.beginStep(isDumped(t));
+  }
+
+  unsigned copyOf(int64_t t) const {
+    return static_cast<unsigned>((t - 1) % session.stepsInFlight());
+  }
+  bool isDumped(int64_t t) const {
+    return t == 1 && !options.dumpGradients.empty();
+  }
+  bool evaluatesAfter(int64_t t) const {
+    return options.evaluateEvery && t % options.evaluateEvery == 0;
+  }
+
+  /// Nothing where the host store is in memory.
+  std::optional<HostStoreEvidence> diskSinceStep() {
+    if (options.diskPath.empty() || options.diskPaging)
+      return std::nullopt;
+    HostStoreEvidence now = session.store().evidence(), since = now;
+    since.bytesRead -= disk.bytesRead;
+    since.bytesWritten -= disk.bytesWritten;
+    since.waitSeconds -= disk.waitSeconds;
+    disk = now;
+    return since;
   }
 
   double loss() const {
@@ -324,8 +386,8 @@ private:
     for (const HmLossTerm &term : blob.lossTerms())
       if (term.program == HM_PROGRAM_STEP)
         sum += static_cast<double>(term.scale) *
-               session.hostFloat(term.numerator) /
-               session.hostFloat(term.denominator);
+               session.stepResult(term.numerator) /
+               session.stepResult(term.denominator);
     return sum;
   }
 
@@ -345,13 +407,15 @@ private:
       return input;
     for (const HmLossTerm &term : blob.lossTerms())
       if (term.program == HM_PROGRAM_STEP &&
-          session.hostFloat(term.denominator) == 0)
+          session.stepResult(term.denominator) == 0)
         return "it is divided by 0: all labels of the batch are ignored, or "
                "all weights are 0";
     return "";
   }
 
   [[noreturn]] void stopNotFinite(double loss, std::string cause) {
+    while (session.stepsUnderWay())
+      session.finishStep();
     session.ensureStored();
     std::string name = session.findNonFinite();
     if (cause.empty())
@@ -439,8 +503,10 @@ private:
   std::unique_ptr<Log> log;
   int64_t batch = 0;
   int64_t totalSteps = 0;
-  int64_t done = 0;
+  int64_t begun = 0, done = 0; // steps
+  std::exception_ptr loaderFailure;
   int64_t evaluatedAt = -1;
+  HostStoreEvidence disk; // at the last record
 };
 
 } // namespace

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <dlfcn.h>
 #include <dnnl.h>
+#include <fstream>
 #include <mutex>
 #include <string>
 #include <sys/mman.h>
@@ -83,6 +84,21 @@ bool processorHas(HmIsa isa) {
 #else
   return false;
 #endif
+}
+
+std::string productLibrary() {
+  const dnnl_version_t *version = dnnl_version();
+  return "oneDNN " + std::to_string(version->major) + "." +
+         std::to_string(version->minor) + "." + std::to_string(version->patch);
+}
+
+std::string processorName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (size_t colon = line.find(": ");
+        colon != std::string::npos && line.compare(0, 10, "model name") == 0)
+      return line.substr(colon + 2);
+  return "unknown";
 }
 
 void requireProcessor(HmIsa isa) {

@@ -16,6 +16,7 @@
 #include "runtime/program.h"
 
 #include <cstdint>
+#include <string>
 
 namespace harmony::runtime {
 
@@ -30,6 +31,11 @@ void requireProcessor(HmIsa isa);
 
 /// Whether this processor has the instruction set.
 bool processorHas(HmIsa isa);
+
+/// The library and its version: "oneDNN 3.1.0".
+std::string productLibrary();
+/// The processor's own name; "unknown" where the system does not say.
+std::string processorName();
 
 /// Blocks [begin, end) of C = beta * C + op(A) * op(B). Source of the order of
 /// blocks: HmGemm. `buffers` are A, B, C. Throws Error when the library

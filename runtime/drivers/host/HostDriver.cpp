@@ -36,13 +36,10 @@ double secondsSince(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
-/// What one queue has done; queues count apart so that counting needs no
-/// atomics.
-struct Evidence {
-  std::vector<int64_t> peak;
-  Traffic traffic{};
-  Times times;
-};
+/// Neither traffic nor work for a link.
+bool isCounted(HmSpace space) {
+  return space != HM_SPACE_DUMP && space != HM_SPACE_RESULTS;
+}
 
 class HostQueue;
 
@@ -50,7 +47,8 @@ class HostDriver final : public Driver {
 public:
   explicit HostDriver(const DriverOptions &options);
 
-  void setHostMemory(HmSpace space, void *base, int64_t bytes) override;
+  void setHostMemory(HmSpace space, void *base, int64_t bytes,
+                     unsigned copy) override;
   std::unique_ptr<Queue> createQueue(HmQueueKind kind,
                                      unsigned device) override;
   void abort() override;
@@ -81,7 +79,7 @@ private:
   DriverOptions options;
   std::vector<Convolution> convolutions; // by index of the section
   std::vector<Mapping> arenas;
-  std::array<HostMemory, HM_SPACE_DUMP + 1> host;
+  std::array<HostMemory, maximalCopies> host[HM_SPACE_RESULTS + 1];
   // With fewer threads than devices, several devices have one pool and their
   // launches take turns, so that no more threads compute than were asked for:
   // device d has pool d mod their number.
@@ -98,7 +96,7 @@ class HostQueue final : public Queue {
 public:
   HostQueue(HostDriver &driver, HmQueueKind kind, WorkerPool &pool)
       : driver(driver), kind(kind), pool(pool) {
-    evidence.peak.resize(driver.arenas.size());
+    done.peak.resize(driver.arenas.size());
     driver.queues.push_back(this);
   }
 
@@ -120,16 +118,22 @@ public:
   }
   void finish() override {}
 
+  const Evidence &evidence() const override { return done; }
+
   void wakeWaiters() { advanced.notify(); }
 
-  Evidence evidence;
+  Evidence done; // queues count apart so that counting needs no atomics
 
 private:
+  void move(const Range &to, char *target, const Range &from,
+            const char *source, bool ordered);
+  void setHostBytes(const Range &to, uint8_t value);
+
   char *touch(const Range &range) {
     char *address = driver.addressOf(range);
     if (range.space == HM_SPACE_DEVICE)
-      evidence.peak[range.device] =
-          std::max(evidence.peak[range.device], range.offset + range.bytes);
+      done.peak[range.device] =
+          std::max(done.peak[range.device], range.offset + range.bytes);
     return address;
   }
 
@@ -196,8 +200,9 @@ void HostDriver::prepareLibrary() {
   scratchBytes = std::max(scratchBytes, measured);
 }
 
-void HostDriver::setHostMemory(HmSpace space, void *base, int64_t bytes) {
-  host[space] = {static_cast<char *>(base), bytes};
+void HostDriver::setHostMemory(HmSpace space, void *base, int64_t bytes,
+                               unsigned copy) {
+  host[space][copy] = {static_cast<char *>(base), bytes};
 }
 
 WorkerPool &HostDriver::poolOf(HmQueueKind kind, unsigned device) {
@@ -232,9 +237,9 @@ char *HostDriver::addressOf(const Range &range) const {
       base = arenas[range.device].data();
       bytes = arenas[range.device].size();
     }
-  } else if (range.space <= HM_SPACE_DUMP) {
-    base = host[range.space].base;
-    bytes = host[range.space].bytes;
+  } else if (range.space <= HM_SPACE_RESULTS && range.copy < maximalCopies) {
+    base = host[range.space][range.copy].base;
+    bytes = host[range.space][range.copy].bytes;
   }
   if (!base || range.offset < 0 || range.bytes < 0 || range.bytes > bytes ||
       range.offset > bytes - range.bytes)
@@ -246,14 +251,17 @@ char *HostDriver::addressOf(const Range &range) const {
 
 void HostDriver::protectHost(int protection) const {
   for (HmSpace space : {HM_SPACE_HOST, HM_SPACE_BATCH})
-    if (host[space].base)
-      mprotect(host[space].base, host[space].bytes, protection);
+    for (const HostMemory &memory : host[space])
+      if (memory.base && (space != HM_SPACE_HOST || !options.hostStore))
+        mprotect(memory.base, memory.bytes, protection);
+  if (options.hostStore)
+    options.hostStore->setAccessible(protection != PROT_NONE);
 }
 
 int64_t HostDriver::peak(unsigned device) const {
   int64_t highest = past.peak.empty() ? 0 : past.peak[device];
   for (const HostQueue *queue : queues)
-    highest = std::max(highest, queue->evidence.peak[device]);
+    highest = std::max(highest, queue->done.peak[device]);
   return highest;
 }
 
@@ -261,7 +269,7 @@ Traffic HostDriver::traffic() const {
   Traffic sum = past.traffic;
   for (const HostQueue *queue : queues)
     for (int i = 0; i < HM_TRAFFIC_COUNT; ++i)
-      sum[i] += queue->evidence.traffic[i];
+      sum[i] += queue->done.traffic[i];
   return sum;
 }
 
@@ -275,7 +283,7 @@ static void addTimes(Times &sum, const Times &times) {
 Times HostDriver::times() const {
   Times sum = past.times;
   for (const HostQueue *queue : queues)
-    addTimes(sum, queue->evidence.times);
+    addTimes(sum, queue->done.times);
   return sum;
 }
 
@@ -287,7 +295,7 @@ void HostDriver::resetEvidence() {
   };
   reset(past);
   for (HostQueue *queue : queues)
-    reset(queue->evidence);
+    reset(queue->done);
 }
 
 std::vector<std::vector<int64_t>> HostDriver::workerChunks() const {
@@ -302,11 +310,11 @@ HostQueue::~HostQueue() {
   driver.queues.erase(
       std::find(driver.queues.begin(), driver.queues.end(), this));
   driver.past.peak.resize(driver.arenas.size());
-  for (size_t i = 0; i < evidence.peak.size(); ++i)
-    driver.past.peak[i] = std::max(driver.past.peak[i], evidence.peak[i]);
+  for (size_t i = 0; i < done.peak.size(); ++i)
+    driver.past.peak[i] = std::max(driver.past.peak[i], done.peak[i]);
   for (int i = 0; i < HM_TRAFFIC_COUNT; ++i)
-    driver.past.traffic[i] += evidence.traffic[i];
-  addTimes(driver.past.times, evidence.times);
+    driver.past.traffic[i] += done.traffic[i];
+  addTimes(driver.past.times, done.times);
 }
 
 void HostQueue::attachThread() {
@@ -326,21 +334,61 @@ void HostQueue::copy(const Range &to, const Range &from, HmTraffic traffic) {
   if (from.bytes < to.bytes)
     throw Error(ExitCode::Internal, "copy of " + std::to_string(to.bytes) +
                                         " bytes from " + describe(from));
-  char *source = touch(Range{from.space, from.device, from.offset, to.bytes});
+  char *source =
+      touch(Range{from.space, from.device, from.offset, to.bytes, from.copy});
   char *target = touch(to);
+  const bool counts = isCounted(to.space) && isCounted(from.space);
   auto start = driver.options.timing ? std::chrono::steady_clock::now()
                                      : std::chrono::steady_clock::time_point();
   {
-    LinkGate::Passage passage(to.space == HM_SPACE_DUMP ? nullptr
-                                                        : driver.gate.get(),
+    LinkGate::Passage passage(counts ? driver.gate.get() : nullptr,
                               endpointOf(from.space, from.device),
                               endpointOf(to.space, to.device), to.bytes);
-    std::memmove(target, source, to.bytes);
+    move(to, target, from, source, counts);
   }
-  if (to.space != HM_SPACE_DUMP && from.space != HM_SPACE_DUMP)
-    evidence.traffic[traffic] += to.bytes;
+  if (counts)
+    done.traffic[traffic] += to.bytes;
   if (driver.options.timing)
-    evidence.times.copies += secondsSince(start);
+    done.times.copies += secondsSince(start);
+}
+
+/// What lies in the host store goes piece by piece, so that a range may be
+/// larger than the memory behind it.
+void HostQueue::move(const Range &to, char *target, const Range &from,
+                     const char *source, bool ordered) {
+  HostStore *store = driver.options.hostStore;
+  if (to.space == HM_SPACE_HOST && from.space == HM_SPACE_HOST) {
+    const HostAccess both[] = {{to.offset, to.bytes, false, true},
+                               {from.offset, to.bytes, true, false}};
+    HostStorePresence presence(store, both, 2, ordered);
+    std::memmove(target, source, to.bytes);
+    return;
+  }
+  bool isTarget = to.space == HM_SPACE_HOST;
+  if (!store || (!isTarget && from.space != HM_SPACE_HOST)) {
+    std::memmove(target, source, to.bytes);
+    return;
+  }
+  HostAccess whole{(isTarget ? to : from).offset, to.bytes, !isTarget,
+                   isTarget};
+  int64_t start = whole.offset;
+  store->visit(
+      whole,
+      [&](char *address, int64_t bytes) {
+        int64_t at = address - store->data() - start;
+        std::memcpy(target + at, source + at, bytes);
+      },
+      ordered);
+}
+
+/// Of bytes in the host store, which other queues leave to the thread.
+void HostQueue::setHostBytes(const Range &to, uint8_t value) {
+  driver.options.hostStore->visit(
+      {to.offset, to.bytes, false, true},
+      [&](char *address, int64_t bytes) {
+        std::memset(address, value, bytes);
+      },
+      true);
 }
 
 void HostQueue::fill(const Range &to, uint8_t value) {
@@ -360,12 +408,14 @@ void HostQueue::fill(const Range &to, uint8_t value) {
                                      : std::chrono::steady_clock::time_point();
   int64_t blocks = (to.bytes + fillBlock - 1) / fillBlock;
   // Other queues leave the workers to the kernels.
-  if (blocks > 1 && (kind == HM_QUEUE_COMPUTE || kind == HM_QUEUE_HOST))
+  if (to.space == HM_SPACE_HOST && driver.options.hostStore)
+    setHostBytes(to, value);
+  else if (blocks > 1 && (kind == HM_QUEUE_COMPUTE || kind == HM_QUEUE_HOST))
     pool.run(task, &fill, &address, blocks, 1);
   else if (blocks > 0)
     task(&fill, &address, 0, blocks);
   if (driver.options.timing)
-    evidence.times.kernels[HM_FAMILY_COPY] += secondsSince(start);
+    done.times.kernels[HM_FAMILY_COPY] += secondsSince(start);
 }
 
 void HostQueue::launch(unsigned index, const Range *operands, size_t count,
@@ -384,6 +434,8 @@ void HostQueue::launch(unsigned index, const Range *operands, size_t count,
   const HmKernel &kernel = table.kernels[index];
   bool shieldHost = driver.options.paranoid && kind != HM_QUEUE_HOST;
   void *buffers[maximalOperands];
+  HostAccess accesses[maximalOperands];
+  size_t accessCount = 0;
   for (size_t i = 0; i < count; ++i) {
     if (shieldHost && (operands[i].space == HM_SPACE_HOST ||
                        operands[i].space == HM_SPACE_BATCH))
@@ -391,6 +443,10 @@ void HostQueue::launch(unsigned index, const Range *operands, size_t count,
                                           describe(operands[i]) +
                                           " as operand " + std::to_string(i));
     buffers[i] = touch(operands[i]);
+    if (operands[i].space == HM_SPACE_HOST)
+      accesses[accessCount++] = {operands[i].offset, operands[i].bytes,
+                                 (operands[i].access & 1) != 0,
+                                 (operands[i].access & 2) != 0};
   }
   RangeTask run = runGenerated;
   const void *context = nullptr;
@@ -409,6 +465,8 @@ void HostQueue::launch(unsigned index, const Range *operands, size_t count,
   }
   auto start = driver.options.timing ? std::chrono::steady_clock::now()
                                      : std::chrono::steady_clock::time_point();
+  HostStorePresence presence(driver.options.hostStore, accesses, accessCount,
+                             true);
   if (shieldHost)
     driver.protectHost(PROT_NONE);
   try {
@@ -421,12 +479,16 @@ void HostQueue::launch(unsigned index, const Range *operands, size_t count,
   if (shieldHost)
     driver.protectHost(PROT_READ | PROT_WRITE);
   if (driver.options.timing)
-    evidence.times.kernels[kernel.family] += secondsSince(start);
+    done.times.kernels[kernel.family] += secondsSince(start);
 }
 
 void HostQueue::release(const Range &range) {
   char *address = driver.addressOf(range);
-  if (driver.options.poison)
+  if (!driver.options.poison)
+    return;
+  if (range.space == HM_SPACE_HOST && driver.options.hostStore)
+    setHostBytes(range, poisonByte);
+  else
     std::memset(address, poisonByte, range.bytes);
 }
 
@@ -439,7 +501,7 @@ void HostQueue::wait(const Queue &other, int64_t value) {
            driver.aborted.load(std::memory_order_acquire);
   });
   if (driver.options.timing)
-    evidence.times.waits += secondsSince(start);
+    done.times.waits += secondsSince(start);
   if (queue.timeline() < value)
     throw Aborted();
 }

@@ -71,7 +71,7 @@ std::vector<Interval> simulate(BlobBuilder &b, int executions = 1) {
   VirtualClock clock(blob, HM_PROGRAM_STEP);
   std::vector<Interval> intervals;
   for (int i = 0; i < executions; ++i) {
-    clock.start(clock.now());
+    clock.begin(clock.now());
     for (VirtualClock::Completion c; clock.next(c);)
       if (c.end > c.begin)
         intervals.push_back({c.queue, c.command, c.iteration, c.begin, c.end});

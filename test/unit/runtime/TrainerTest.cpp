@@ -219,12 +219,14 @@ TEST_F(TrainerTest, VirtualTimeIsMarked) {
       << message;
   EXPECT_NE(text.find("times are virtual"), std::string::npos) << text;
   EXPECT_NE(text.find("virtual samples/s"), std::string::npos) << text;
-  // 24 bytes in: 2.5 s; 4 bytes out: 1 s.
+  // 24 bytes in: 2.5 s; 4 bytes out: 1 s, beside the next step's input.
+  std::vector<double> seconds;
   for (const Json &row : log()) {
-    EXPECT_EQ(row["step_s"], 3.5);
-    EXPECT_EQ(row["samples_per_s"], 0.571428571);
+    seconds.push_back(row["step_s"]);
+    EXPECT_EQ(row["samples_per_s"], row["step_s"] == 3.5 ? 0.571428571 : 0.8);
     EXPECT_EQ(row["virtual"], true);
   }
+  EXPECT_EQ(seconds, (std::vector<double>{3.5, 2.5}));
   Json trace = Json::parse(readFile(folder / "trace.json"));
   EXPECT_EQ(trace["otherData"]["virtual"], true);
   int inputs = 0;
@@ -244,10 +246,13 @@ TEST_F(TrainerTest, LinksAreEnforced) {
                  folder / "log.jsonl"}),
             0)
       << message;
+  // A step's result is copied beside the next one's input.
+  double sum = 0;
   for (const Json &row : log()) {
-    EXPECT_GE(row["step_s"], 0.05);
+    sum += row["step_s"].get<double>();
     EXPECT_EQ(row.count("virtual"), 0u);
   }
+  EXPECT_GE(sum, 0.05 + 2 * 0.03);
 }
 
 TEST_F(TrainerTest, NoStepsSaveTheInitialWeights) {
@@ -455,9 +460,11 @@ TEST_F(TrainerTest, ASignalFinishesTheStepAndSaves) {
       };
     EXPECT_EQ(run({"--data", data(), "--steps", "100", "--save", folder / "w"}),
               128 + number);
-    EXPECT_EQ(weights(folder / "w"), train(3));
-    EXPECT_NE(text.find("stopped by a signal after step 3"), std::string::npos)
-        << text;
+    // The fourth may have begun.
+    bool third = text.find("signal after step 3") != std::string::npos;
+    bool fourth = text.find("signal after step 4") != std::string::npos;
+    EXPECT_TRUE(third || fourth) << text;
+    EXPECT_EQ(weights(folder / "w"), train(third ? 3 : 4));
   }
 }
 
