@@ -79,20 +79,28 @@ int64_t sizeAt(const Division &division, int64_t sample) {
   return after == division.begin() ? 0 : std::prev(after)->second.microbatch;
 }
 
+/// Where a pack begins again from the forward's values.
+std::string levelsText(const planner::Phase &phase) {
+  std::string text;
+  for (int level : phase.keep)
+    text += (text.empty() ? "/" : ".") + std::to_string(level);
+  return text;
+}
+
 /// Backward packs that make values again in other microbatches than the forward
 /// made them: what they begin from still has the forward's bits.
 std::string recomputeText(const planner::Plan &plan,
                           const std::vector<LayerDivision> &layers) {
   std::set<std::string> packs;
   for (const planner::Phase &phase : plan.phases) {
-    if (phase.kind != planner::PhaseKind::Backward || phase.keep)
+    if (phase.kind != planner::PhaseKind::Backward)
       continue;
     for (int layer = phase.firstLayer; layer <= phase.lastLayer; ++layer)
       if (sizeAt(layers[layer].forward, phase.firstSample) !=
           phase.microbatch) {
         packs.insert(std::to_string(phase.firstLayer) + ".." +
                      std::to_string(phase.lastLayer) + "@" +
-                     std::to_string(phase.firstSample));
+                     std::to_string(phase.firstSample) + levelsText(phase));
         break;
       }
   }

@@ -271,6 +271,9 @@ private:
     cost.forwardWorkspace =
         beside(profile.forwardBytes(l, u),
                weight + buffer + in + out + cost.savedBytes);
+    // The outputs alone, which are what the original stashes, or everything.
+    cost.keeps = {{0, cost.forwardSeconds, cost.forwardWorkspace},
+                  {cost.savedBytes, 0, 0}};
     return cost;
   }
 

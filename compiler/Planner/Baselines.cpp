@@ -177,10 +177,12 @@ private:
     phase.firstSample = microbatch.firstSample;
     phase.firstMicrobatch = microbatch.number;
     phase.group = microbatch.group;
-    phase.keep = baseline.keep && kind != PhaseKind::Turn;
+    bool keeps = baseline.keep && kind != PhaseKind::Turn;
+    if (keeps)
+      phase.keep = keepAll(problem, layer, layer);
     const Cost &cost = problem.cost(layer, phase.microbatch);
     bool recomputes =
-        kind == PhaseKind::Backward && !phase.keep && cost.savedBytes > 0;
+        kind == PhaseKind::Backward && !keeps && cost.savedBytes > 0;
     if (kind != PhaseKind::Backward)
       phase.steps.push_back({layer, StepKind::Forward});
     if (recomputes)
@@ -206,7 +208,7 @@ private:
     int64_t bytes =
         std::max(forward ? alignedBytes(cost.forwardWorkspace) : 0,
                  backward ? alignedBytes(cost.backwardWorkspace) : 0);
-    if (!phase.keep)
+    if (phase.keep.empty())
       bytes += alignedBytes(cost.savedBytes);
     for (int v : problem.layers[phase.firstLayer].outputs)
       if (recomputes || problem.values[v].consumers.empty())
@@ -285,8 +287,8 @@ private:
              problem.values[use.value].bytes(u), true,
              firstToAdd(use.value, phase.firstLayer));
     int64_t saved = problem.cost(phase.firstLayer, u).savedBytes;
-    if (phase.keep && saved > 0)
-      need(operation, Content::Saved, phase.firstLayer, -1, sample, saved,
+    if (!phase.keep.empty() && saved > 0)
+      need(operation, Content::Saved, phase.firstLayer, keptPart, sample, saved,
            forward, forward);
   }
 

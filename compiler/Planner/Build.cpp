@@ -15,6 +15,14 @@
 
 namespace harmony::planner {
 
+std::vector<int> keepAll(const Problem &problem, int firstLayer,
+                         int lastLayer) {
+  std::vector<int> levels;
+  for (int l = firstLayer; l <= lastLayer; ++l)
+    levels.push_back(problem.levels(l));
+  return levels;
+}
+
 int BuildContext::nextOn(int device, int p) const {
   const std::vector<int> &list = devicePhases[device];
   auto it = std::upper_bound(list.begin(), list.end(), p);
@@ -109,13 +117,15 @@ private:
       info.root = p;
       placeOnDevice(p);
       Phase &phase = draft.plan.phases.back();
-      if (phase.kind != PhaseKind::Backward)
-        addForwardSteps(p);
-      else if (!phase.keep)
-        addRecomputeSteps(p);
+      if (phase.kind == PhaseKind::Backward) {
+        addBackwardPhaseSteps(p);
+        continue;
+      }
+      addForwardSteps(p);
       info.firstBackward = static_cast<int>(phase.steps.size());
-      if (phase.kind != PhaseKind::Forward)
-        addBackwardSteps(p);
+      for (int l = phase.lastLayer;
+           phase.kind == PhaseKind::Turn && l >= phase.firstLayer; --l)
+        addBackwardStep(p, l);
     }
     for (PhaseInfo &info : phases)
       if (info.next < 0)
@@ -146,36 +156,67 @@ private:
     }
   }
 
-  void addBackwardSteps(int p) {
-    Phase &phase = draft.plan.phases[p];
-    for (int l = phase.lastLayer; l >= phase.firstLayer; --l) {
-      backwardPhases[l].push_back(p);
-      phase.steps.push_back({l, StepKind::Backward});
+  void addBackwardStep(int p, int layer) {
+    backwardPhases[layer].push_back(p);
+    draft.plan.phases[p].steps.push_back({layer, StepKind::Backward});
+  }
+
+  /// What is made again in front of the backward that needs it first, or all of
+  /// it in front of all of them.
+  void addBackwardPhaseSteps(int p) {
+    const Phase &of = phase(p);
+    PhaseInfo &info = phases[p];
+    std::vector<char> again, joined;
+    findRecomputed(p, again, joined);
+    info.recompute.assign(again.size(), -1);
+    info.backward.assign(again.size(), -1);
+    info.firstBackward = -1;
+    for (int end = of.lastLayer; end >= of.firstLayer;) {
+      int begin = end;
+      while (begin > of.firstLayer &&
+             (choices.recomputeAhead || joined[begin - of.firstLayer]))
+        --begin;
+      for (int l = begin; l <= end; ++l)
+        if (again[l - of.firstLayer]) {
+          info.recompute[l - of.firstLayer] = static_cast<int>(of.steps.size());
+          draft.plan.phases[p].steps.push_back({l, StepKind::Recompute});
+        }
+      if (info.firstBackward < 0)
+        info.firstBackward = static_cast<int>(of.steps.size());
+      for (int l = end; l >= begin; --l) {
+        info.backward[l - of.firstLayer] = static_cast<int>(of.steps.size());
+        addBackwardStep(p, l);
+      }
+      end = begin - 1;
     }
   }
 
-  /// The layers whose saved block or outputs something in the pack's backward
-  /// needs.
-  void addRecomputeSteps(int p) {
-    Phase &phase = draft.plan.phases[p];
-    size_t layers = static_cast<size_t>(phase.lastLayer - phase.firstLayer) + 1;
-    std::vector<char> needed(layers, 0);
-    for (int l = phase.lastLayer; l >= phase.firstLayer; --l) {
-      char &need = needed[l - phase.firstLayer];
-      need = problem.cost(l, phase.microbatch).savedBytes > 0;
+  /// By layer of the pack: `again`, of which something is to be made again for
+  /// the pack's backward: what is not kept of its saved block, or outputs.
+  /// `joined`: it, or one behind it, needs outputs that are made again by a
+  /// layer before it.
+  void findRecomputed(int p, std::vector<char> &again,
+                      std::vector<char> &joined) const {
+    const Phase &of = phase(p);
+    size_t layers = static_cast<size_t>(of.lastLayer - of.firstLayer) + 1;
+    again.assign(layers, 0);
+    joined.assign(layers, 0);
+    for (int l = of.lastLayer; l >= of.firstLayer; --l) {
+      int level = of.level(l);
+      char &need = again[l - of.firstLayer];
+      need = problem.cost(l, of.microbatch).restBytes(level) > 0;
+      if (level > 0)
+        continue;
+      int last = l;
       for (int v : problem.layers[l].outputs)
         for (int consumer : problem.values[v].consumers)
-          if (consumer <= phase.lastLayer)
-            need |= needed[consumer - phase.firstLayer] ||
-                    inputUse(consumer, v).backwardReads;
+          if (consumer <= of.lastLayer && (again[consumer - of.firstLayer] ||
+                                           inputUse(consumer, v).backwardReads))
+            last = std::max(last, consumer);
+      need |= last > l;
+      for (int m = l + 1; m <= last; ++m)
+        joined[m - of.firstLayer] = 1;
     }
-    std::vector<int> &recompute = phases[p].recompute;
-    recompute.assign(layers, -1);
-    for (int l = phase.firstLayer; l <= phase.lastLayer; ++l)
-      if (needed[l - phase.firstLayer]) {
-        recompute[l - phase.firstLayer] = static_cast<int>(phase.steps.size());
-        phase.steps.push_back({l, StepKind::Recompute});
-      }
   }
 
   /// In each direction, by samples.
@@ -224,41 +265,51 @@ private:
       Step step = of.steps[s];
       const Cost &cost = problem.cost(step.layer, of.microbatch);
       bool backward = step.kind == StepKind::Backward;
-      int64_t workspace =
-          backward ? cost.backwardWorkspace : cost.forwardWorkspace;
+      int level = of.level(step.layer);
+      int64_t workspace = backward ? cost.backwardWorkspace
+                          : step.kind == StepKind::Recompute
+                              ? cost.recomputeWorkspace(level)
+                              : cost.forwardWorkspace;
       if (workspace > 0)
         touchSteps(p,
                    makeBuffer(Content::Workspace, of.device, step.layer, -1,
                               workspace),
                    true, s, s);
-      if (backward || cost.savedBytes == 0)
+      if (backward)
         continue;
-      int buffer =
-          makeBuffer(Content::Saved, of.device, step.layer, -1, cost.savedBytes,
-                     of.keep ? of.trips : 1, of.firstSample);
-      if (of.keep) {
-        touchRuns(p, true, true, buffer, true);
-        touchRuns(keepingPhase(p), true, true, buffer, false);
+      if (step.kind == StepKind::Forward && cost.keptBytes(level) > 0)
+        addKept(p, step.layer, cost.keptBytes(level));
+      if (cost.restBytes(level) == 0)
         continue;
-      }
+      int buffer = makeBuffer(Content::Saved, of.device, step.layer, -1,
+                              cost.restBytes(level), 1, of.firstSample);
       int until = findStep(p, step.layer, StepKind::Backward);
       touchSteps(p, buffer, true, s, until < 0 ? s : until);
     }
   }
 
-  /// The B phase of what an F phase keeps.
-  int keepingPhase(int forward) const {
+  /// What stays of a saved block from F to B.
+  void addKept(int forward, int layer, int64_t bytes) {
     const Phase &from = phase(forward);
-    for (int p : backwardPhases[from.firstLayer]) {
+    int buffer = makeBuffer(Content::Saved, from.device, layer, keptPart, bytes,
+                            from.trips, from.firstSample);
+    int to = keepingPhase(forward, layer);
+    touchRuns(forward, true, true, buffer, true);
+    touchRuns(to, recomputesAhead(to, layer), true, buffer, false);
+  }
+
+  /// The B phase that has what an F phase keeps of a layer.
+  int keepingPhase(int forward, int layer) const {
+    const Phase &from = phase(forward);
+    for (int p : backwardPhases[layer]) {
       const Phase &to = phase(p);
-      if (phases[p].chain == phases[forward].chain && to.keep &&
-          to.device == from.device && to.firstLayer == from.firstLayer &&
-          to.lastLayer == from.lastLayer)
+      if (phases[p].chain == phases[forward].chain &&
+          to.device == from.device && to.level(layer) == from.level(layer))
         return p;
     }
-    throw Error("phase " + std::to_string(forward) + " keeps layers " +
-                std::to_string(from.firstLayer) + " to " +
-                std::to_string(from.lastLayer) +
+    throw Error("phase " + std::to_string(forward) + " keeps layer " +
+                std::to_string(layer) + " at level " +
+                std::to_string(from.level(layer)) +
                 ", but no backward phase on device " +
                 std::to_string(from.device) + " has the same");
   }
@@ -305,12 +356,13 @@ private:
     }
   }
 
+  /// Before the first backward.
   bool recomputesLoss(int p) const {
-    const std::vector<Step> &steps = phase(p).steps;
-    return std::any_of(steps.begin(), steps.end(), [&](const Step &step) {
-      return step.kind == StepKind::Recompute &&
-             problem.layers[step.layer].isLoss;
-    });
+    const Phase &of = phase(p);
+    for (int l = of.firstLayer; l <= of.lastLayer; ++l)
+      if (problem.layers[l].isLoss && recomputesAhead(p, l))
+        return true;
+    return false;
   }
 
   /// One for each group, where its loss layer is.

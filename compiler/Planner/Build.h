@@ -38,9 +38,13 @@ struct PhaseChoice {
   PhaseKind kind = PhaseKind::Forward;
   int firstLayer = 0, lastLayer = 0;
   int64_t microbatch = 1, firstSample = 0, trips = 1;
-  /// Of F and of the B with the same layers, samples, microbatch and device.
-  bool keep = false;
+  /// See Phase::keep. F has the levels of the B of the same layer, samples,
+  /// microbatch and device where that keeps bytes.
+  std::vector<int> keep = {};
 };
+
+/// Every layer's highest level.
+std::vector<int> keepAll(const Problem &problem, int firstLayer, int lastLayer);
 
 /// Everything that is decided before addresses.
 struct Choices {
@@ -54,6 +58,11 @@ struct Choices {
   bool stay = true;    ///< false: nothing stays on a device between phases
   bool overlap = true; ///< loads one phase ahead, stores one phase behind
   int slots = 2;       ///< of the rings through which values are swapped
+  /// B phases recompute all that they need before their first backward.
+  /// False: a layer whose operands are all there begins a segment, which is
+  /// recomputed when the backward comes to it, so that the saved blocks of one
+  /// segment are live at a time.
+  bool recomputeAhead = true;
   /// Copies from device to device where the machine has a link; false: all
   /// goes through the host store.
   bool peers = true;

@@ -77,8 +77,9 @@ struct PhaseInfo {
   int previous = -1, next = 0, ordinal = 0;
   /// Phases with the same samples and microbatches are a chain.
   int chain = 0, position = 0;
-  int firstBackward = 0;      ///< step
-  std::vector<int> recompute; ///< step by layer - firstLayer, -1: none
+  int firstBackward = 0; ///< step
+  /// Steps by layer - firstLayer, of a B phase; -1: none.
+  std::vector<int> recompute, backward;
   /// The latest phase that must be over before this one begins, beyond what
   /// values give microbatch by microbatch; -1: none.
   int follows = -1;
@@ -131,11 +132,26 @@ public:
       return info.recompute.empty() ? -1
                                     : info.recompute[layer - of.firstLayer];
     case StepKind::Backward:
-      return of.kind == PhaseKind::Forward
-                 ? -1
-                 : info.firstBackward + of.lastLayer - layer;
+      return of.kind == PhaseKind::Forward ? -1
+             : of.kind == PhaseKind::Turn
+                 ? info.firstBackward + of.lastLayer - layer
+                 : info.backward[layer - of.firstLayer];
     }
     return -1;
+  }
+
+  /// Whether a B phase makes the outputs of a layer again.
+  bool makesAgain(int p, int layer) const {
+    return findStep(p, layer, StepKind::Recompute) >= 0 &&
+           phase(p).level(layer) == 0;
+  }
+  /// Whether a layer is recomputed before the first backward of its phase.
+  bool recomputesAhead(int p, int layer) const {
+    int step = findStep(p, layer, StepKind::Recompute);
+    return step >= 0 && step < phases[p].firstBackward;
+  }
+  bool recomputesLate(int p, int layer) const {
+    return findStep(p, layer, StepKind::Recompute) > phases[p].firstBackward;
   }
 
   /// The phase behind which `p`'s delayed stores are issued.

@@ -45,9 +45,10 @@ std::vector<TensorBuilder::Access> TensorBuilder::runAccesses(int t) const {
     for (int p : b.forwardPhases[layer])
       accesses.push_back({p, true, true, use.forwardWrites});
     for (int p : b.backwardPhases[layer]) {
-      bool again = b.findStep(p, layer, StepKind::Recompute) >= 0;
-      if (again || use.backwardReads)
-        accesses.push_back({p, again, use.backwardReads, false});
+      bool ahead = b.recomputesAhead(p, layer);
+      bool late = use.backwardReads || b.recomputesLate(p, layer);
+      if (ahead || late)
+        accesses.push_back({p, ahead, late, false});
     }
   }
   return mergeByPhase(std::move(accesses));

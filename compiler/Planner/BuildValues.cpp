@@ -127,7 +127,7 @@ void ValueBuilder::addRecomputed(int v) {
   if (producer < 0)
     return;
   for (int p : b.backwardPhases[producer])
-    if (b.findStep(p, producer, StepKind::Recompute) >= 0)
+    if (b.makesAgain(p, producer))
       addInnerValue(v, p, StepKind::Recompute, Content::RecomputedValue);
 }
 

@@ -95,6 +95,11 @@ private:
       report.add("microbatch",
                  text(p) + " has microbatches of " + number(phase.microbatch) +
                      ", accepted is one of the problem's candidates");
+    if (!levelsExist(phase)) {
+      report.add("coverage", text(p) + " keeps layers at levels that they do "
+                                       "not have, or does so in a turn");
+      return;
+    }
     checkSteps(p);
     for (int l = phase.firstLayer; l <= phase.lastLayer; ++l) {
       if (hasForward(phase))
@@ -104,8 +109,20 @@ private:
     }
   }
 
-  /// Forward and recompute steps ascend, backward steps descend; all layers but
-  /// for the recomputed ones, which may be fewer.
+  bool levelsExist(const Phase &phase) const {
+    if (phase.keep.empty())
+      return true;
+    size_t layers = static_cast<size_t>(phase.lastLayer - phase.firstLayer) + 1;
+    if (phase.kind == PhaseKind::Turn || phase.keep.size() != layers)
+      return false;
+    for (int l = phase.firstLayer; l <= phase.lastLayer; ++l)
+      if (phase.level(l) < 0 || phase.level(l) > problem.levels(l))
+        return false;
+    return true;
+  }
+
+  /// Forward steps ascend, backward steps descend, all layers. What is
+  /// recomputed, once before its backward, may be fewer.
   void checkSteps(int p) {
     const Phase &phase = plan.phases[p];
     std::vector<Step> expected;
@@ -116,17 +133,18 @@ private:
       for (int l = phase.lastLayer; l >= phase.firstLayer; --l)
         expected.push_back({l, StepKind::Backward});
     std::vector<Step> found;
-    int recomputed = phase.firstLayer - 1;
+    std::vector<char> recomputed(
+        static_cast<size_t>(phase.lastLayer - phase.firstLayer) + 1, 0);
     for (const Step &step : phase.steps)
       if (step.kind != StepKind::Recompute) {
         found.push_back(step);
-      } else if (phase.kind != PhaseKind::Backward || phase.keep ||
-                 !found.empty() || step.layer <= recomputed ||
-                 step.layer > phase.lastLayer) {
+      } else if (phase.kind != PhaseKind::Backward ||
+                 step.layer < phase.firstLayer ||
+                 step.layer > phase.lastLayer ||
+                 (!found.empty() && step.layer >= found.back().layer) ||
+                 recomputed[step.layer - phase.firstLayer]++) {
         report.add("coverage", text(p) + " recomputes layer " +
                                    number(step.layer) + " where it may not");
-      } else {
-        recomputed = step.layer;
       }
     bool same = found.size() == expected.size();
     for (size_t i = 0; same && i < found.size(); ++i)
@@ -211,28 +229,33 @@ private:
                      "samples of one depend on");
   }
 
-  /// What F keeps, the B of the same microbatches on the same device finds.
+  /// What F keeps, the B of the same microbatches on the same device has.
   void checkKeep(int l) {
     auto disagree = [&](int p) {
       report.add("coverage",
                  text(p) + " keeps what layer " + number(l) +
                      " makes, but its other direction has not the same "
-                     "microbatches on the same device, or does not keep");
+                     "microbatches on the same device, or does not keep as "
+                     "much");
     };
     auto partner = [&](const std::vector<int> &phases, int p) {
       const Phase &phase = plan.phases[p];
       return std::any_of(phases.begin(), phases.end(), [&](int other) {
         const Phase &o = plan.phases[other];
-        return o.keep && o.device == phase.device && o.group == phase.group &&
-               o.firstSample == phase.firstSample &&
+        return o.level(l) == phase.level(l) && o.device == phase.device &&
+               o.group == phase.group && o.firstSample == phase.firstSample &&
                o.microbatch == phase.microbatch && o.trips == phase.trips;
       });
     };
+    auto keeps = [&](int p) {
+      const Phase &phase = plan.phases[p];
+      return problem.cost(l, phase.microbatch).keptBytes(phase.level(l)) > 0;
+    };
     for (int p : forward[l])
-      if (plan.phases[p].keep && !partner(backward[l], p))
+      if (keeps(p) && !partner(backward[l], p))
         disagree(p);
     for (int p : backward[l])
-      if (plan.phases[p].keep && !partner(forward[l], p))
+      if (keeps(p) && !partner(forward[l], p))
         disagree(p);
   }
 };

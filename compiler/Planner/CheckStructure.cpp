@@ -321,6 +321,8 @@ private:
       return within(buffer.object, problem.tensors.size()) &&
              partExists(buffer.object, buffer.use);
     case Content::Saved:
+      return within(buffer.object, problem.layers.size()) &&
+             (buffer.use == -1 || buffer.use == keptPart);
     case Content::Workspace:
       return within(buffer.object, problem.layers.size());
     case Content::Scalar:
@@ -392,7 +394,7 @@ private:
     }
     for (size_t p = 0; p < runs.size(); ++p) {
       const Phase &phase = plan.phases[p];
-      int accepted = phase.kind == PhaseKind::Backward && !phase.keep ? 2 : 1;
+      int accepted = phase.kind == PhaseKind::Backward ? 2 : 1;
       if (done[p] != static_cast<int>(phase.steps.size()) || runs[p] > accepted)
         report.add("coverage", "phase " + number(static_cast<int64_t>(p)) +
                                    " has " + number(runs[p]) + " Runs of " +

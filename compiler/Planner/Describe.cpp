@@ -10,6 +10,7 @@
 #include "compiler/Planner/Text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace harmony::planner {
@@ -79,6 +80,30 @@ std::vector<Pack> packsOf(const Plan &plan) {
   return kept;
 }
 
+/// What a backward pack, or the forward pack that keeps for it, does to have
+/// saved blocks.
+std::string keepText(const Phase &phase, const Problem &problem) {
+  double saved = 0, kept = 0, forward = 0, again = 0;
+  for (int l = phase.firstLayer; l <= phase.lastLayer; ++l) {
+    const Cost &cost = problem.cost(l, phase.microbatch);
+    int level = phase.level(l);
+    saved += static_cast<double>(cost.savedBytes);
+    kept += static_cast<double>(cost.keptBytes(level));
+    forward += cost.forwardSeconds;
+    if (level == 0 || cost.restBytes(level) > 0)
+      again += cost.recomputeSeconds(level);
+  }
+  if (kept == 0)
+    return ", recomputed";
+  if (again == 0)
+    return ", activations kept";
+  auto percent = [](double part, double all) {
+    return std::to_string(std::lround(100 * part / all)) + " % of ";
+  };
+  return ", " + percent(kept, saved) + "the activations kept, " +
+         percent(again, forward) + "the forward recomputed";
+}
+
 std::string packText(const Pack &pack, const Plan &plan,
                      const Problem &problem) {
   const Phase &phase = pack.phase;
@@ -93,8 +118,7 @@ std::string packText(const Pack &pack, const Plan &plan,
     text += ", microbatches of " + listText(pack.sizes);
   if (problem.training)
     text += phase.kind == PhaseKind::Turn ? ", forward and backward fused"
-            : phase.keep                  ? ", activations kept"
-                                          : ", recomputed";
+                                          : keepText(phase, problem);
   return text + "\n";
 }
 

@@ -118,25 +118,29 @@ Decisions Filling::base(Layout layout, Updates updates) const {
     choices.owner = spreadOwners(problem, decisions.layout);
   choices.place.assign(problem.values.size(), Place::Host);
   choices.gradientPlace = choices.place;
+  choices.recomputeAhead = decisions.layout.pipeline > 1;
   if (keepAll()) {
-    decisions.layout.keep.assign(decisions.layout.keep.size(), 1);
-    keepInner(decisions);
+    decisions.layout.keep =
+        planner::keepAll(problem, 0, problem.layerCount() - 1);
+    keepOutputs(decisions);
   }
   renew(decisions);
   return decisions;
 }
 
-/// Values inside packs that keep stay on the device.
-void Filling::keepInner(Decisions &decisions) const {
+/// What layers that keep hand on within their packs stays on the device.
+void Filling::keepOutputs(Decisions &decisions) const {
   const Layout &layout = decisions.layout;
+  if (layout.keep.empty())
+    return;
   std::vector<int> pack(problem.layers.size(), -1);
   for (int p = 0; p + 1 < static_cast<int>(layout.backwardEnds.size()); ++p)
     for (int l = layout.firstBackward(p); l <= layout.backwardEnds[p]; ++l)
-      pack[l] = layout.keep[p] && layout.canKeep(p) ? p : -1;
+      pack[l] = p;
   for (size_t v = 0; v < problem.values.size(); ++v) {
     const Value &value = problem.values[v];
     if (!value.isInput() && !value.consumers.empty() &&
-        pack[value.producer] >= 0 &&
+        pack[value.producer] >= 0 && layout.keep[value.producer] > 0 &&
         pack[value.consumers.back()] == pack[value.producer])
       decisions.choices.place[v] = Place::Device;
   }
@@ -241,20 +245,59 @@ Filling::Ladder Filling::tensorLadder(const Decisions &from,
   return ladder;
 }
 
-/// Late packs first.
+/// Most seconds saved for a byte first; of equal ones late layers.
 Filling::Ladder Filling::keepLadder(const Decisions &from) const {
+  struct Step {
+    int layer, level;
+    double gain; ///< seconds a byte
+  };
   const Layout &layout = from.layout;
-  std::vector<int> packs;
+  std::vector<Step> steps;
+  std::vector<char> can = layout.canKeep();
+  int64_t u = layout.backwardMicrobatch;
   if (stay() && options.recompute == Recompute::Auto)
-    for (int p = static_cast<int>(layout.backwardEnds.size()) - 2; p >= 0; --p)
-      if (layout.canKeep(p))
-        packs.push_back(p);
+    for (int l = 0; l < static_cast<int>(can.size()); ++l) {
+      if (!can[l])
+        continue;
+      int64_t outputs = 0;
+      for (int v : problem.layers[l].outputs)
+        outputs += problem.values[v].bytes(u);
+      const Cost &cost = problem.cost(l, u);
+      // Level by level, those left out that the next one is better than.
+      std::vector<Step> own;
+      auto gain = [&](int low, int high) {
+        int64_t bytes = cost.keptBytes(high) - cost.keptBytes(low) +
+                        (low == 0 ? outputs : 0);
+        return (cost.recomputeSeconds(low) - cost.recomputeSeconds(high)) /
+               static_cast<double>(std::max<int64_t>(bytes, 1));
+      };
+      for (int level = 1; level <= cost.levels(); ++level) {
+        auto below = [&](size_t kept) {
+          return kept == 0 ? 0 : own[kept - 1].level;
+        };
+        while (!own.empty() &&
+               gain(below(own.size()), level) >= own.back().gain)
+          own.pop_back();
+        own.push_back({l, level, gain(below(own.size()), level)});
+      }
+      steps.insert(steps.end(), own.begin(), own.end());
+    }
+  std::stable_sort(
+      steps.begin(), steps.end(), [](const Step &a, const Step &b) {
+        return a.gain != b.gain ? a.gain > b.gain : a.layer > b.layer;
+      });
+  LayerPlaces layers(problem, layout);
   Ladder ladder;
-  for (int p : packs)
-    ladder.places.push_back({layout.backwardDevice(p)});
-  ladder.take = [this, packs](Decisions &decisions, int item) {
-    decisions.layout.keep[packs[item]] = 1;
-    keepInner(decisions);
+  for (const Step &step : steps)
+    ladder.places.push_back({layers.backward[step.layer]});
+  ladder.take = [this, steps](Decisions &decisions, int item) {
+    std::vector<int> &keep = decisions.layout.keep;
+    keep.resize(problem.layers.size(), 0);
+    int &level = keep[steps[item].layer];
+    level = std::max(level, steps[item].level);
+  };
+  ladder.finish = [this](Decisions &decisions) {
+    keepOutputs(decisions);
     renew(decisions);
   };
   return ladder;
@@ -322,6 +365,8 @@ Decisions Filling::climb(const Decisions &from, const Ladder &ladder,
       if (take)
         ladder.take(decisions, i);
     }
+    if (ladder.finish)
+      ladder.finish(decisions);
     return decisions;
   };
 

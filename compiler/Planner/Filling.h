@@ -88,6 +88,8 @@ private:
   struct Ladder {
     std::vector<std::vector<int>> places;
     std::function<void(Decisions &, int)> take;
+    /// After all that is taken; may be empty.
+    std::function<void(Decisions &)> finish = {};
   };
 
   bool isLarge(const Tensor &tensor, int groups) const;
@@ -99,7 +101,7 @@ private:
   Ladder tensorLadder(const Decisions &from, bool resident) const;
   Ladder keepLadder(const Decisions &from) const;
   std::vector<int> tensorOrder() const;
-  void keepInner(Decisions &decisions) const;
+  void keepOutputs(Decisions &decisions) const;
 
   /// By place: whether a device there has more than its limit.
   std::vector<char> over(const Decisions &decisions,

@@ -30,11 +30,12 @@ json phaseJson(const Phase &phase) {
               {"lastLayer", phase.lastLayer},
               {"microbatch", phase.microbatch},
               {"trips", phase.trips},
-              {"keep", phase.keep},
               {"steps", arrayOf(phase.steps, [](const Step &step) {
                  return json{{"layer", step.layer},
                              {"kind", pick(stepKindNames, step.kind)}};
                })}};
+  if (!phase.keep.empty())
+    out["keep"] = phase.keep;
   if (phase.firstSample != 0)
     out["firstSample"] = phase.firstSample;
   if (phase.firstMicrobatch != 0)
@@ -134,7 +135,8 @@ void readPhase(Reader &reader, Phase &phase) {
   phase.firstSample = reader.integer("firstSample", 0);
   phase.firstMicrobatch = reader.integer("firstMicrobatch", 0);
   phase.group = reader.index("group", 0);
-  phase.keep = reader.boolean("keep");
+  if (reader.has("keep"))
+    phase.keep = reader.numbers<int>("keep");
   reader.objects("steps", [&](Reader &item) {
     Step step;
     step.layer = item.index("layer");

@@ -81,18 +81,35 @@ void readCost(Reader &reader, Cost &cost) {
   cost.savedBytes = reader.integer("savedBytes");
   cost.forwardWorkspace = reader.integer("forwardWorkspace");
   cost.backwardWorkspace = reader.integer("backwardWorkspace");
+  if (reader.has("keeps"))
+    reader.objects("keeps", [&](Reader &item) {
+      Keep keep;
+      keep.bytes = item.integer("bytes");
+      keep.recomputeSeconds = item.real("recomputeSeconds");
+      keep.recomputeWorkspace = item.integer("recomputeWorkspace");
+      cost.keeps.push_back(keep);
+    });
+}
+
+json costJson(const Cost &cost) {
+  json out = {{"microbatch", cost.microbatch},
+              {"forwardSeconds", cost.forwardSeconds},
+              {"backwardSeconds", cost.backwardSeconds},
+              {"savedBytes", cost.savedBytes},
+              {"forwardWorkspace", cost.forwardWorkspace},
+              {"backwardWorkspace", cost.backwardWorkspace}};
+  if (!cost.keeps.empty())
+    out["keeps"] = arrayOf(cost.keeps, [](const Keep &keep) {
+      return json{{"bytes", keep.bytes},
+                  {"recomputeSeconds", keep.recomputeSeconds},
+                  {"recomputeWorkspace", keep.recomputeWorkspace}};
+    });
+  return out;
 }
 
 json functionJson(const Function &function) {
   return {{"name", function.name},
-          {"costs", arrayOf(function.costs, [](const Cost &cost) {
-             return json{{"microbatch", cost.microbatch},
-                         {"forwardSeconds", cost.forwardSeconds},
-                         {"backwardSeconds", cost.backwardSeconds},
-                         {"savedBytes", cost.savedBytes},
-                         {"forwardWorkspace", cost.forwardWorkspace},
-                         {"backwardWorkspace", cost.backwardWorkspace}};
-           })}};
+          {"costs", arrayOf(function.costs, costJson)}};
 }
 
 } // namespace

@@ -21,15 +21,18 @@ int Layout::backwardDevice(int pack) const {
   return (static_cast<int>(forwardEnds.size()) + turn - pack) % pipeline;
 }
 
-bool Layout::canKeep(int pack) const {
-  if (forwardMicrobatch != backwardMicrobatch ||
-      pack + 1 == static_cast<int>(backwardEnds.size()))
-    return false;
-  for (int f = 0; f < static_cast<int>(forwardEnds.size()); ++f)
-    if (forwardEnds[f] == backwardEnds[pack])
-      return firstForward(f) == firstBackward(pack) &&
-             forwardDevice(f) == backwardDevice(pack);
-  return false;
+std::vector<char> Layout::canKeep() const {
+  std::vector<char> can(static_cast<size_t>(turnLayer()), 0);
+  if (forwardMicrobatch != backwardMicrobatch)
+    return can;
+  size_t f = 0, b = 0;
+  for (int l = 0; l < static_cast<int>(can.size()); ++l) {
+    f += forwardEnds[f] < l;
+    b += backwardEnds[b] < l;
+    can[l] = forwardDevice(static_cast<int>(f)) ==
+             backwardDevice(static_cast<int>(b));
+  }
+  return can;
 }
 
 Layout uniformLayout(const Problem &problem, int groups, int pipeline,
@@ -43,7 +46,6 @@ Layout uniformLayout(const Problem &problem, int groups, int pipeline,
   if (problem.training) {
     layout.forwardEnds.pop_back();
     layout.backwardEnds = packEnds;
-    layout.keep.assign(packEnds.size(), 0);
   }
   layout.forwardMicrobatch = layout.backwardMicrobatch = microbatch;
   return layout;
@@ -79,7 +81,7 @@ public:
       : layout(layout), shares(sharesOf(problem.batch, layout.groups)) {}
 
   void add(PhaseKind kind, int first, int last, int device, int64_t microbatch,
-           bool keep) {
+           std::vector<int> keep) {
     int64_t sample = 0;
     for (int g = 0; g < layout.groups; ++g) {
       PhaseChoice phase;
@@ -88,7 +90,8 @@ public:
       phase.kind = kind;
       phase.firstLayer = first;
       phase.lastLayer = last;
-      phase.keep = keep;
+      if (std::any_of(keep.begin(), keep.end(), [](int k) { return k > 0; }))
+        phase.keep = keep;
       int64_t whole = shares[g] / microbatch;
       if (whole > 0)
         addPart(phase, microbatch, sample, whole);
@@ -120,22 +123,34 @@ std::vector<PhaseChoice> phasesOf(const Problem &problem,
                                   const Layout &layout) {
   PhaseList list(problem, layout);
   int turn = static_cast<int>(layout.backwardEnds.size()) - 1;
-  auto keeps = [&](int pack) {
-    return pack >= 0 && pack < turn && layout.keep[pack] &&
-           layout.canKeep(pack);
+  std::vector<char> can = layout.canKeep();
+  // Levels that keep bytes where they cannot stay become the highest that
+  // keeps none.
+  auto levels = [&](int first, int last, bool forward) {
+    std::vector<int> keep(static_cast<size_t>(last - first) + 1, 0);
+    for (int l = first; l <= last && !layout.keep.empty(); ++l) {
+      const Cost &cost = problem.cost(l, problem.microbatches.front());
+      int level = layout.keep[l];
+      while (!can[l] && cost.keptBytes(level) > 0)
+        --level;
+      if (!forward || cost.keptBytes(level) > 0)
+        keep[l - first] = level;
+    }
+    return keep;
   };
   for (int f = 0; f < static_cast<int>(layout.forwardEnds.size()); ++f) {
-    int pack = turn - 1;
-    while (pack >= 0 && layout.backwardEnds[pack] != layout.forwardEnds[f])
-      --pack;
-    list.add(PhaseKind::Forward, layout.firstForward(f), layout.forwardEnds[f],
-             layout.forwardDevice(f), layout.forwardMicrobatch, keeps(pack));
+    int first = layout.firstForward(f), last = layout.forwardEnds[f];
+    list.add(PhaseKind::Forward, first, last, layout.forwardDevice(f),
+             layout.forwardMicrobatch,
+             problem.training ? levels(first, last, true) : std::vector<int>());
   }
   for (int pack = turn; pack >= 0; --pack)
     list.add(pack == turn ? PhaseKind::Turn : PhaseKind::Backward,
              layout.firstBackward(pack), layout.backwardEnds[pack],
              layout.backwardDevice(pack), layout.backwardMicrobatch,
-             keeps(pack));
+             pack == turn ? std::vector<int>()
+                          : levels(layout.firstBackward(pack),
+                                   layout.backwardEnds[pack], false));
   return std::move(list.phases);
 }
 

@@ -35,9 +35,9 @@ struct Layout {
   /// forward-only problem has no backward packs.
   std::vector<int> forwardEnds, backwardEnds;
   int64_t forwardMicrobatch = 1, backwardMicrobatch = 1;
-  /// By backward pack but the turn: keep instead of recomputing. Only where
-  /// canKeep().
-  std::vector<char> keep;
+  /// By layer, the level of keeping (Phase::keep) in backward packs but the
+  /// turn. Bytes are kept only where canKeep(). Empty: nothing.
+  std::vector<int> keep;
 
   int firstBackward(int pack) const {
     return pack == 0 ? 0 : backwardEnds[pack - 1] + 1;
@@ -47,8 +47,15 @@ struct Layout {
   }
   int forwardDevice(int pack) const { return pack % pipeline; }
   int backwardDevice(int pack) const;
-  /// Whether a forward pack has the same layers, device and microbatches.
-  bool canKeep(int pack) const;
+  /// The first layer of the turn: those before it have levels.
+  int turnLayer() const {
+    return backwardEnds.empty()
+               ? 0
+               : firstBackward(static_cast<int>(backwardEnds.size()) - 1);
+  }
+  /// By layer before the turn: whether its saved block can stay from forward to
+  /// backward, which have the same device and microbatches.
+  std::vector<char> canKeep() const;
 };
 
 /// Equal packs and microbatch sizes in both directions, nothing kept.

@@ -54,11 +54,13 @@ ValueBuilder::Access ValueBuilder::backwardAccess(int v, int consumer,
                                                   int p) const {
   const Phase &phase = b.phase(p);
   bool read = b.inputUse(consumer, v).backwardReads;
-  if (phase.kind != PhaseKind::Backward || phase.keep)
+  if (phase.kind != PhaseKind::Backward)
     return {p, read, read, false};
-  if (problem.values[v].producer >= phase.firstLayer)
+  if (int producer = problem.values[v].producer;
+      producer >= phase.firstLayer && b.makesAgain(p, producer))
     return {p, false, false, false};
-  return {p, b.findStep(p, consumer, StepKind::Recompute) >= 0, read, false};
+  return {p, b.recomputesAhead(p, consumer),
+          read || b.recomputesLate(p, consumer), false};
 }
 
 /// Phases that add to the gradient, and those that consume it.

@@ -190,7 +190,7 @@ void PagedPlan::addTransients(int event, const Phase &phase) {
       scratch(Content::Workspace, step.layer, 0, workspace, s, s);
     if (backward)
       continue;
-    if (!phase.keep && cost.savedBytes > 0)
+    if (phase.keep.empty() && cost.savedBytes > 0)
       scratch(Content::Saved, step.layer, phase.firstSample, cost.savedBytes, s,
               last);
     for (int v : problem.layers[step.layer].outputs) {

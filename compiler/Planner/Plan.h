@@ -66,7 +66,8 @@ enum class UpdateOrder {
 enum class PhaseKind {
   Forward, ///< F: forward of first..last for each microbatch
   Turn,    ///< T: forward, then backward, for each microbatch
-  Backward ///< B: (recompute first..last,) then backward last..first
+  Backward ///< B: backward last..first, each layer after what is recomputed
+           ///< for it
 };
 
 enum class StepKind {
@@ -93,10 +94,19 @@ struct Phase {
   /// those of a value that is not sliceable lie in its home.
   int64_t firstMicrobatch = 0;
   int group = 0; ///< data-parallel
-  /// F and B of one pack agree: saved blocks and inner values stay on the
-  /// device from F to B instead of being recomputed. False for T.
-  bool keep = false;
+  /// What is kept from F to B, by layer - firstLayer: see level(). Empty: 0
+  /// throughout, as for T.
+  std::vector<int> keep;
   std::vector<Step> steps; ///< of one microbatch, in order
+
+  /// Level 0: B makes the layer's saved block again, and with it its outputs
+  /// for what else it makes again. From level 1 on B reads the outputs of the
+  /// forward, and Cost::keptBytes(level) of the saved block stay on the device
+  /// from the F of the same microbatches, which has the same level; the rest of
+  /// the block is made again.
+  int level(int layer) const {
+    return keep.empty() ? 0 : keep[static_cast<size_t>(layer - firstLayer)];
+  }
 };
 
 enum class QueueKind { Compute, In, Out, Peer, Host };
@@ -162,9 +172,9 @@ struct Event {
   /// Gradient part; of an accumulator the group; -1 elsewhere.
   int use = -1;
   int phase = -1; ///< Run and value transfers
-  /// Run: steps [firstStep, endStep) of the phase. A B phase that recomputes
-  /// may have two Runs, so that recomputation does not wait for the gradients
-  /// of its outputs.
+  /// Run: steps [firstStep, endStep) of the phase. A B phase that begins with
+  /// recomputation may have two Runs, so that this does not wait for the
+  /// gradients of its outputs.
   int firstStep = 0, endStep = 0;
   bool onHost = false; ///< Update
   int64_t trips = 1;
@@ -185,6 +195,9 @@ enum class Content {
   Scalar
 };
 
+/// Buffer::use of what is kept of a saved block.
+inline constexpr int keptPart = 0;
+
 /// A point of the issue order: a step of a Run (its number in the phase), or
 /// step 0 of another event.
 struct Point {
@@ -202,7 +215,9 @@ struct Point {
 struct Buffer {
   Content content = Content::Tensor;
   int object = -1; ///< tensor, value, layer or scalar
-  int use = -1;    ///< gradient part; of an accumulator the group
+  /// Gradient part; of an accumulator the group; of a saved block keptPart for
+  /// its beginning, which is kept, and -1 for the rest.
+  int use = -1;
   /// Of the phases whose microbatches it holds: values, their gradients and
   /// saved blocks; 0 elsewhere.
   int64_t firstSample = 0;

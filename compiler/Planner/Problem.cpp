@@ -176,6 +176,29 @@ static void checkLayers(const Problem &problem) {
         "no layer is the loss, accepted is at least one in a training program");
 }
 
+/// Levels of keeping: as many for every microbatch, up to all of the block.
+static void checkKeeps(const Cost &cost, const Function &function,
+                       const std::string &what) {
+  if (cost.keeps.size() != function.costs.front().keeps.size())
+    throw Error(what + " has " + std::to_string(cost.keeps.size()) +
+                " keeps for microbatch " + std::to_string(cost.microbatch) +
+                ", accepted is as many as for the others, " +
+                std::to_string(function.costs.front().keeps.size()));
+  int64_t before = 0;
+  for (const Keep &keep : cost.keeps) {
+    checkSeconds(keep.recomputeSeconds, what + ": keeps: recomputeSeconds");
+    checkNotNegative(keep.recomputeWorkspace,
+                     what + ": keeps: recomputeWorkspace");
+    bool last = &keep == &cost.keeps.back();
+    if (keep.bytes < before || keep.bytes > cost.savedBytes ||
+        (last && keep.bytes != cost.savedBytes))
+      throw Error(what + ": keeps: bytes is " + std::to_string(keep.bytes) +
+                  ", accepted is from " + std::to_string(before) + " to " +
+                  std::to_string(cost.savedBytes) + ", which the last one has");
+    before = keep.bytes;
+  }
+}
+
 static void checkFunctions(const Problem &problem) {
   for (const Function &function : problem.functions) {
     std::string what = "function " + quoted(function.name);
@@ -195,6 +218,7 @@ static void checkFunctions(const Problem &problem) {
       checkNotNegative(cost.savedBytes, what + ": savedBytes");
       checkNotNegative(cost.forwardWorkspace, what + ": forwardWorkspace");
       checkNotNegative(cost.backwardWorkspace, what + ": backwardWorkspace");
+      checkKeeps(cost, function, what);
     }
   }
 }

@@ -48,12 +48,12 @@ struct Tensor {
   /// The scalar (ScalarRole::Contribution) that this tensor's gradient gives to
   /// what all updates wait for, e.g. its sum of squares; -1: none.
   int contribution = -1;
+  /// Derived by Problem::link(), in layer order: the order of addition.
+  std::vector<GradientUse> gradientUses;
+
   /// To update it on the host with one gradient; below 0: by
   /// Problem::hostUpdate.
   double hostUpdateSeconds = -1;
-
-  /// Derived by Problem::link(), in layer order: the order of addition.
-  std::vector<GradientUse> gradientUses;
 };
 
 /// An activation or a batch input. A microbatch of u samples has
@@ -83,6 +83,14 @@ struct Value {
   bool isInput() const { return producer < 0; }
 };
 
+/// One way of keeping a saved block from forward to backward: its first
+/// `bytes`, from which, and from inputs and tensors, the rest is made again.
+struct Keep {
+  int64_t bytes = 0;
+  double recomputeSeconds = 0;
+  int64_t recomputeWorkspace = 0;
+};
+
 /// What one layer function costs at one microbatch size.
 struct Cost {
   int64_t microbatch = 0;
@@ -91,13 +99,39 @@ struct Cost {
   int64_t savedBytes = 0; ///< what backward needs besides inputs and tensors
   int64_t forwardWorkspace = 0; ///< transient, beside operands and saved block
   int64_t backwardWorkspace = 0;
+  /// By level from 1 on, bytes ascending up to savedBytes, which takes no
+  /// recomputation. Empty: all of the block is the only level.
+  std::vector<Keep> keeps = {};
+
+  //===--- levels of keeping; 0: nothing, the outputs are made again too
+  //---===//
+
+  int levels() const {
+    return keeps.empty() ? 1 : static_cast<int>(keeps.size());
+  }
+  int64_t keptBytes(int level) const {
+    return level == 0 ? 0 : keeps.empty() ? savedBytes : keeps[level - 1].bytes;
+  }
+  int64_t restBytes(int level) const { return savedBytes - keptBytes(level); }
+  /// Of a layer with something to make again.
+  double recomputeSeconds(int level) const {
+    return level == 0      ? forwardSeconds
+           : keeps.empty() ? 0
+                           : keeps[level - 1].recomputeSeconds;
+  }
+  int64_t recomputeWorkspace(int level) const {
+    return level == 0      ? forwardWorkspace
+           : keeps.empty() ? 0
+                           : keeps[level - 1].recomputeWorkspace;
+  }
 };
 
 /// A layer function; equal layers share one.
 struct Function {
   std::string name;
-  std::vector<Cost>
-      costs; ///< one for each of Problem::microbatches, in that order
+  /// One for each of Problem::microbatches, in that order; all have as many
+  /// levels of keeping.
+  std::vector<Cost> costs;
 };
 
 struct TensorUse {
@@ -182,6 +216,10 @@ struct Problem {
   const Cost &cost(int layer,
                    int64_t microbatch) const; ///< Error if not a candidate
   int layerCount() const { return static_cast<int>(layers.size()); }
+  /// The highest level of keeping: everything.
+  int levels(int layer) const {
+    return functions[layers[layer].function].costs.front().levels();
+  }
   /// Parameters + one gradient per use + optimizer state, each once.
   int64_t trainingStateBytes() const;
   /// How many consumers contribute to the gradient of `value`.

@@ -90,6 +90,7 @@ void RandomPlans::fill(Decisions &decisions, int percent) {
   choices.stay &= chance(90);
   choices.overlap = chance(50) && choices.stay;
   choices.slots = 1 + below(3);
+  choices.recomputeAhead = chance(50);
   choices.peers = chance(75);
   if (!options.update && !problem.epilogue && chance(25))
     choices.update = UpdateOrder::Deferred;
@@ -119,16 +120,16 @@ Decisions RandomPlans::draw(int attempt) {
                                                          : Updates::Device);
   Layout &drawn = decisions.layout;
   if (options.recompute == Recompute::Auto && filling.stay())
-    for (size_t p = 0; p < drawn.keep.size(); ++p)
-      drawn.keep[p] = chance(percent);
+    for (int l = 0; l < problem.layerCount(); ++l)
+      drawn.keep.push_back(chance(percent) ? 1 + below(problem.levels(l)) : 0);
   filling.renew(decisions);
   fill(decisions, percent);
-  if (!decisions.choices.stay) // a pack cannot keep
+  if (!decisions.choices.stay) // nothing can be kept
     for (PhaseChoice &phase : decisions.choices.phases)
-      phase.keep = false;
-  bool keeps = std::any_of(decisions.choices.phases.begin(),
-                           decisions.choices.phases.end(),
-                           [](const PhaseChoice &phase) { return phase.keep; });
+      phase.keep.clear();
+  bool keeps = std::any_of(
+      decisions.choices.phases.begin(), decisions.choices.phases.end(),
+      [](const PhaseChoice &phase) { return !phase.keep.empty(); });
   if (!keeps && drawn.pipeline > 1 && chance(60))
     scatter(decisions.choices, drawn.pipeline);
   return decisions;
@@ -147,8 +148,10 @@ std::string kinds(const Plan &plan, const Problem &problem) {
     devices.insert(phase.device);
     packs.insert({phase.lastLayer, phase.kind});
     sizes.insert(phase.microbatch);
-    recomputed += phase.kind == PhaseKind::Backward && !phase.keep;
-    kept += phase.kind == PhaseKind::Backward && phase.keep;
+    recomputed += std::any_of(
+        phase.steps.begin(), phase.steps.end(),
+        [](const Step &step) { return step.kind == StepKind::Recompute; });
+    kept += phase.kind == PhaseKind::Backward && !phase.keep.empty();
   }
   int swaps = 0, copies = 0, stashes = 0;
   for (const Event &event : plan.events) {

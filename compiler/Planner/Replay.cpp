@@ -24,10 +24,13 @@ Replayer::Replayer(const Plan &plan, const Problem &problem, Report &report)
   for (const Event &event : plan.events)
     devices = std::max(devices, event.device + 1);
   spaces.resize(static_cast<size_t>(devices) + 2);
-  for (size_t p = 0; p < plan.phases.size(); ++p)
+  for (size_t p = 0; p < plan.phases.size(); ++p) {
     for (const Step &step : plan.phases[p].steps)
-      if (step.kind == StepKind::Recompute)
+      if (step.kind == StepKind::Recompute &&
+          plan.phases[p].level(step.layer) == 0)
         madeAgain[p].push_back(step.layer);
+    std::sort(madeAgain[p].begin(), madeAgain[p].end());
+  }
 }
 
 void Replayer::run() {

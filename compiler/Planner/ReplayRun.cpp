@@ -17,8 +17,10 @@ void Replayer::runSteps(const Event &event) {
     const Step &step = phase.steps[s];
     const Cost &cost = problem.cost(step.layer, phase.microbatch);
     bool backward = step.kind == StepKind::Backward;
-    int64_t workspace =
-        backward ? cost.backwardWorkspace : cost.forwardWorkspace;
+    int64_t workspace = backward ? cost.backwardWorkspace
+                        : step.kind == StepKind::Recompute
+                            ? cost.recomputeWorkspace(phase.level(step.layer))
+                            : cost.forwardWorkspace;
     if (workspace > 0)
       store(on(phase.device, Content::Workspace, step.layer, -1, s, workspace),
             {});
@@ -52,10 +54,14 @@ Replayer::Bytes Replayer::gradientOperand(const Phase &phase, int v, int s) {
             problem.values[v].bytes(phase.microbatch));
 }
 
-Replayer::Bytes Replayer::savedBlock(const Phase &phase, int layer, int s) {
-  int64_t bytes = problem.cost(layer, phase.microbatch).savedBytes;
+Replayer::Bytes Replayer::savedBlock(const Phase &phase, int layer, int part,
+                                     int s) {
+  const Cost &cost = problem.cost(layer, phase.microbatch);
+  int level = phase.level(layer);
+  int64_t bytes =
+      part == keptPart ? cost.keptBytes(level) : cost.restBytes(level);
   return bytes == 0 ? Bytes()
-                    : on(phase.device, Content::Saved, layer, -1, s, bytes);
+                    : on(phase.device, Content::Saved, layer, part, s, bytes);
 }
 
 /// A trained tensor has the version that the execution began with; one that
@@ -102,9 +108,16 @@ void Replayer::runForward(const Phase &phase, const Step &step, int s) {
     readTensor(phase, use, s, again);
   for (const ValueUse &use : layer.inputs)
     expect(operand(phase, use.value, s), value(use.value));
-  for (int v : layer.outputs)
-    store(operand(phase, v, s), value(v));
-  store(savedBlock(phase, step.layer, s), microbatch(Held::Saved, step.layer));
+  Held kept = microbatch(Held::Saved, step.layer), rest = kept;
+  kept.use = keptPart;
+  if (again)
+    expect(savedBlock(phase, step.layer, keptPart, s), kept);
+  else
+    store(savedBlock(phase, step.layer, keptPart, s), kept);
+  if (!again || phase.level(step.layer) == 0)
+    for (int v : layer.outputs)
+      store(operand(phase, v, s), value(v));
+  store(savedBlock(phase, step.layer, -1, s), rest);
   if (layer.isLoss)
     readSeeds(phase, s);
   if (again)
@@ -162,7 +175,10 @@ void Replayer::runBackward(const Phase &phase, int l, int s) {
   for (const ValueUse &use : layer.inputs)
     if (use.backwardReads)
       expect(operand(phase, use.value, s), value(use.value));
-  expect(savedBlock(phase, l, s), microbatch(Held::Saved, l));
+  Held kept = microbatch(Held::Saved, l), rest = kept;
+  kept.use = keptPart;
+  expect(savedBlock(phase, l, keptPart, s), kept);
+  expect(savedBlock(phase, l, -1, s), rest);
   if (layer.isLoss)
     readSeeds(phase, s);
   for (int v : layer.outputs)

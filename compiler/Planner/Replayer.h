@@ -33,7 +33,7 @@ private:
   BufferIndex buffers;
   std::unordered_map<int64_t, int> homeIndex;
   std::vector<Extent> shares; ///< samples of each group
-  /// Layers that a B phase makes again, ascending.
+  /// Layers whose outputs a B phase makes again, ascending.
   std::vector<std::vector<int>> madeAgain;
   /// Of tensors: how often an update or a forward has written it.
   std::vector<int64_t> tensorVersion;
@@ -137,7 +137,7 @@ private:
   void runBackward(const Phase &phase, int layer, int s);
   Bytes operand(const Phase &phase, int v, int s);
   Bytes gradientOperand(const Phase &phase, int v, int s);
-  Bytes savedBlock(const Phase &phase, int layer, int s);
+  Bytes savedBlock(const Phase &phase, int layer, int part, int s);
   bool makesAgain(int phase, int v) const;
   void readTensor(const Phase &phase, const TensorUse &use, int s,
                   bool anyVersion);

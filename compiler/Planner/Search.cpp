@@ -542,7 +542,7 @@ private:
         return;
       Updates updates = found[i].choices.updates;
       Layout fresh = layout;
-      fresh.keep.assign(fresh.keep.size(), 0);
+      fresh.keep.clear();
       for (const Strategy &strategy : otherStrategies)
         if (devices == 1 || filling.effort() < 2 * mostEffort)
           fill(filling.base(fresh, updates), strategy);

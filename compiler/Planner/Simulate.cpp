@@ -255,7 +255,9 @@ double workSeconds(const Plan &plan, const Problem &problem,
       const Step &step = phase.steps[s];
       const Cost &cost = problem.cost(step.layer, phase.microbatch);
       total += step.kind == StepKind::Backward ? cost.backwardSeconds
-                                               : cost.forwardSeconds;
+               : step.kind == StepKind::Recompute
+                   ? cost.recomputeSeconds(phase.level(step.layer))
+                   : cost.forwardSeconds;
     }
     return total;
   }

@@ -400,7 +400,8 @@ private:
     int producer = problem.values[value].producer;
     return phase.kind == planner::PhaseKind::Backward &&
            llvm::any_of(phase.steps, [&](const planner::Step &step) {
-             return step.kind == StepKind::Recompute && step.layer == producer;
+             return step.kind == StepKind::Recompute &&
+                    step.layer == producer && phase.level(producer) == 0;
            });
   }
 
@@ -485,7 +486,8 @@ private:
       case SlotKind::result:
         return operand(layer.results[i]);
       case SlotKind::saved:
-        return place(PlanContent::Saved, step.layer);
+        return place(PlanContent::Saved, step.layer,
+                     phase.level(step.layer) > 0 ? planner::keptPart : -1);
       case SlotKind::workspace:
         return place(PlanContent::Workspace, step.layer);
       case SlotKind::cotangent: {

@@ -447,7 +447,8 @@ std::string PlaceBuilder::bufferName(const planner::Buffer &buffer) const {
   case PlanContent::RecomputedValue:
     return "recomputed." + problem.values[buffer.object].name;
   case PlanContent::Saved:
-    return "saved." + problem.layers[buffer.object].name;
+    return (buffer.use == planner::keptPart ? "kept." : "saved.") +
+           problem.layers[buffer.object].name;
   case PlanContent::Workspace:
     return "workspace." + problem.layers[buffer.object].name;
   case PlanContent::Scalar:

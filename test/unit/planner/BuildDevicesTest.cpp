@@ -120,7 +120,7 @@ TEST(BuildDevices, NoRingHoldsUpWhatAnUpdateWaitsFor) {
     Choices choices = pipeline(problem, 1, 2, 1, 1);
     choices.phases.clear();
     auto add = [&](int device, PhaseKind kind, int first, int last) {
-      choices.phases.push_back({device, 0, kind, first, last, 1, 0, 8, false});
+      choices.phases.push_back({device, 0, kind, first, last, 1, 0, 8});
     };
     add(0, PhaseKind::Forward, 0, 1);
     add(1, PhaseKind::Forward, 2, 2);
@@ -355,7 +355,8 @@ TEST(BuildDevices, WhatForwardWritesIsHandedOnInTheOrderOfSamples) {
 TEST(BuildDevices, KeepingNeedsTheSameBackwardPhase) {
   Problem problem = chain(3, 4);
   Choices choices = pipeline(problem, 1, 2, 1, 1);
-  choices.phases[0].keep = true;
+  PhaseChoice &phase = choices.phases[0];
+  phase.keep = keepAll(problem, phase.firstLayer, phase.lastLayer);
   EXPECT_THROW(makePlan(problem, linked(2), choices), Error);
 }
 

@@ -71,7 +71,7 @@ TEST(Json, PlansOfSeveralDevicesKeepEveryMember) {
   plan.groups = 2;
   plan.update = UpdateOrder::Deferred;
   plan.queues = {{QueueKind::Peer, 1, 1}};
-  Phase phase{1, PhaseKind::Backward, 2, 3, 2, 4, 1, 5, 1, true, {}};
+  Phase phase{1, PhaseKind::Backward, 2, 3, 2, 4, 1, 5, 1, {1, 2}, {}};
   phase.steps = {{3, StepKind::Recompute}};
   plan.phases = {phase};
   Event event;

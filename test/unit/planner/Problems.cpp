@@ -219,6 +219,20 @@ Problem evaluation(const Problem &training) {
   return problem;
 }
 
+/// Levels of equal parts; `outputs`: and one that keeps none of the block.
+static void addKeeps(Function &function, int levels, bool outputs) {
+  for (Cost &cost : function.costs)
+    for (int level = outputs ? 0 : 1; level <= levels; ++level) {
+      double made = 1 - static_cast<double>(level) / std::max(levels, 1);
+      cost.keeps.push_back({cost.savedBytes * level / std::max(levels, 1),
+                            cost.forwardSeconds * made,
+                            level < levels ? 100 + 30 * level : 0});
+    }
+  if (levels == 0)
+    for (Cost &cost : function.costs)
+      cost.keeps.clear();
+}
+
 Problem random(std::mt19937 &generator) {
   auto below = [&](int n) {
     return static_cast<int>(generator() % static_cast<unsigned>(n));
@@ -243,6 +257,7 @@ Problem random(std::mt19937 &generator) {
     layer.function =
         addFunction(problem, layer.name, 1e-6 * below(20),
                     below(3) ? below(900) : 0, below(3) ? below(700) : 0);
+    addKeeps(problem.functions.back(), below(4), below(2));
     if (below(4))
       layer.tensors.push_back(
           {addTensor(problem, layer.name + ".w", 16 + below(6000)), true,
@@ -321,8 +336,9 @@ Choices randomChoices(const Problem &problem, std::mt19937 &generator) {
   choices.stay = below(5) > 0;
   choices.overlap = below(2);
   choices.slots = 1 + below(2);
-  for (char &keep : layout.keep)
-    keep = choices.stay && below(3) == 0;
+  for (int l = 0; l < problem.layerCount() && choices.stay; ++l)
+    layout.keep.push_back(below(2) ? below(1 + problem.levels(l)) : 0);
+  choices.recomputeAhead = below(2);
   choices.phases = phasesOf(problem, layout);
   for (auto *flags :
        {&choices.resident, &choices.pinned, &choices.stateResident,
@@ -333,6 +349,15 @@ Choices randomChoices(const Problem &problem, std::mt19937 &generator) {
     for (Place &place : *places)
       place = static_cast<Place>(below(3));
   return choices;
+}
+
+static std::vector<Keep> timesKeeps(std::vector<Keep> keeps, int64_t factor) {
+  for (Keep &keep : keeps) {
+    keep.bytes *= factor;
+    keep.recomputeSeconds *= double(factor);
+    keep.recomputeWorkspace *= factor;
+  }
+  return keeps;
 }
 
 Problem randomSizes(std::mt19937 &generator, int64_t batch) {
@@ -346,10 +371,10 @@ Problem randomSizes(std::mt19937 &generator, int64_t batch) {
       const Cost one = function.costs.front();
       function.costs.clear();
       for (int64_t u = 1; u <= problem.batch; ++u)
-        function.costs.push_back({u, one.forwardSeconds * double(u),
-                                  one.backwardSeconds * double(u),
-                                  one.savedBytes * u, one.forwardWorkspace * u,
-                                  one.backwardWorkspace * u});
+        function.costs.push_back(
+            {u, one.forwardSeconds * double(u), one.backwardSeconds * double(u),
+             one.savedBytes * u, one.forwardWorkspace * u,
+             one.backwardWorkspace * u, timesKeeps(one.keeps, u)});
     }
     problem.microbatches.clear();
     for (int64_t u = 1; u <= problem.batch; ++u)
@@ -441,25 +466,45 @@ private:
     int64_t whole = samples / size;
     if (whole > 0)
       parts.push_back(
-          {device, group, kind, first, last, size, firstSample, whole, false});
+          {device, group, kind, first, last, size, firstSample, whole});
     if (samples % size > 0)
       parts.push_back({device, group, kind, first, last, samples % size,
-                       firstSample + whole * size, 1, false});
+                       firstSample + whole * size, 1});
     return parts;
   }
 
-  /// The last pack, with the forward pack that is the same, if there is one.
-  static void keep(std::vector<std::vector<PhaseChoice>> &list) {
+  /// The last pack, and what forward packs keep for it.
+  void keep(std::vector<std::vector<PhaseChoice>> &list) {
     std::vector<PhaseChoice> &back = list.back();
-    for (std::vector<PhaseChoice> &front : list)
-      if (front[0].kind == PhaseKind::Forward &&
-          front[0].device == back[0].device &&
-          front[0].firstLayer == back[0].firstLayer &&
-          front[0].lastLayer == back[0].lastLayer &&
-          front[0].microbatch == back[0].microbatch)
-        for (auto *parts : {&front, &back})
-          for (PhaseChoice &phase : *parts)
-            phase.keep = true;
+    for (PhaseChoice &phase : back)
+      phase.keep.assign(phase.lastLayer - phase.firstLayer + 1, 0);
+    for (int l = back[0].firstLayer; l <= back[0].lastLayer; ++l) {
+      int level = below(1 + problem.levels(l));
+      for (std::vector<PhaseChoice> &front : list)
+        if (front[0].kind == PhaseKind::Forward && front[0].firstLayer <= l &&
+            l <= front[0].lastLayer)
+          keep(front, back, l, level);
+    }
+  }
+
+  /// At that level, or the highest below it that keeps no bytes where they
+  /// cannot stay.
+  void keep(std::vector<PhaseChoice> &front, std::vector<PhaseChoice> &back,
+            int layer, int level) {
+    bool stays = front[0].device == back[0].device &&
+                 front[0].microbatch == back[0].microbatch;
+    auto kept = [&](int atLevel) {
+      return problem.cost(layer, back[0].microbatch).keptBytes(atLevel);
+    };
+    while (!stays && kept(level) > 0)
+      --level;
+    for (auto *parts : {&front, &back})
+      for (PhaseChoice &phase : *parts) {
+        if (parts == &front && kept(level) == 0)
+          continue;
+        phase.keep.resize(phase.lastLayer - phase.firstLayer + 1, 0);
+        phase.keep[layer - phase.firstLayer] = level;
+      }
   }
 };
 

@@ -95,11 +95,11 @@ TEST(Layout, RingContinuesAndMirrorReturns) {
     mirrorDevices.push_back(phase.device);
   EXPECT_EQ(ringDevices, (std::vector<int>{0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2}));
   EXPECT_EQ(mirrorDevices, (std::vector<int>{0, 1, 2, 3, 0, 1, 0, 3, 2, 1, 0}));
-  EXPECT_FALSE(ring.canKeep(0)); // forward on 0, backward on 2
-  EXPECT_TRUE(ring.canKeep(3));  // 3 and 3
+  EXPECT_FALSE(ring.canKeep()[0]); // forward on 0, backward on 2
+  EXPECT_TRUE(ring.canKeep()[3]);  // 3 and 3
   for (int pack = 0; pack < 5; ++pack)
-    EXPECT_TRUE(mirror.canKeep(pack));
-  EXPECT_FALSE(mirror.canKeep(5)); // turns
+    EXPECT_TRUE(mirror.canKeep()[pack]);
+  EXPECT_EQ(mirror.canKeep().size(), 5u); // layer 5 turns
 }
 
 TEST(Layout, OwnersAreSpreadOverGroups) {

@@ -171,11 +171,11 @@ TEST(Search, PinsAreObeyed) {
   SearchOptions keep;
   keep.recompute = Recompute::None;
   for (const Phase &phase : solved(problem, unlimited, keep).plan.phases)
-    EXPECT_TRUE(phase.keep || phase.kind == PhaseKind::Turn);
+    EXPECT_TRUE(!phase.keep.empty() || phase.kind == PhaseKind::Turn);
   SearchOptions all;
   all.recompute = Recompute::All;
   for (const Phase &phase : solved(problem, capacity, all).plan.phases)
-    EXPECT_FALSE(phase.keep);
+    EXPECT_TRUE(phase.keep.empty());
 }
 
 TEST(Search, ResidencyNoneKeepsNothingBetweenPhases) {

@@ -93,7 +93,7 @@ const std::vector<Row> &rows() {
          c.plan.events[findEvent(c.plan, EventKind::Run)].trips = 3;
        }},
       {"coverage", swapped, [](Case &c) { c.plan.phases[2].steps.pop_back(); }},
-      {"coverage", swapped, [](Case &c) { c.plan.phases[0].keep = true; }},
+      {"coverage", swapped, [](Case &c) { c.plan.phases[0].keep = {1}; }},
       {"coverage", swapped, [](Case &c) { eraseOne(c, EventKind::Run); }},
       {"coverage", swapped, [](Case &c) { c.plan.phases[1].microbatch = 2; }},
       {"microbatch", swapped, [](Case &c) { c.problem.microbatches = {2, 4}; }},
