@@ -214,8 +214,7 @@ std::string describe(const Planned &planned, const Problem &problem,
     stays[transfer.device] += bytes;
     staysInAll += bytes;
   }
-  std::vector<double> busy =
-      deviceSeconds(plan, problem, static_cast<int>(machine.devices.size()));
+  std::vector<double> busy = deviceSeconds(plan, problem, machine);
 
   std::string text = "plan of " + plan.problem + " on " + machine.name;
   if (several)

@@ -231,6 +231,7 @@ json toJson(const Plan &plan) {
     traffic[name(static_cast<Traffic>(i))] = plan.traffic[i];
   out["traffic"] = traffic;
   out["seconds"] = plan.seconds;
+  out["firstSeconds"] = plan.firstSeconds;
   out["computeSeconds"] = plan.computeSeconds;
   return out;
 }
@@ -282,6 +283,8 @@ Plan planFromJson(const json &document, const std::string &where) {
     plan.traffic[i] = traffic.integer(name(static_cast<Traffic>(i)));
   traffic.done();
   plan.seconds = reader.real("seconds");
+  if (reader.has("firstSeconds"))
+    plan.firstSeconds = reader.real("firstSeconds");
   plan.computeSeconds = reader.real("computeSeconds");
   reader.done();
   return plan;

@@ -288,6 +288,7 @@ struct Plan {
   int64_t hostBytes = 0;          ///< of the host store
   std::array<int64_t, trafficCount> traffic{}; ///< bytes of one execution
   double seconds = 0;        ///< of one execution in steady state, simulated
+  double firstSeconds = 0;   ///< of the first execution, which starts idle
   double computeSeconds = 0; ///< of which the busiest compute queue computes
 
   /// The buffer that holds something at a point, or null.

@@ -23,9 +23,10 @@ namespace harmony::planner {
 double workSeconds(const Plan &plan, const Problem &problem,
                    const Event &event);
 
-/// Seconds that the compute queues of each device are at work in one execution.
+/// Seconds that the compute queues of each device are at work in one execution,
+/// the machine's seconds at the ends of phases included.
 std::vector<double> deviceSeconds(const Plan &plan, const Problem &problem,
-                                  int devices);
+                                  const Machine &machine);
 
 } // namespace harmony::planner
 
