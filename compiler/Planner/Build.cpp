@@ -404,9 +404,11 @@ private:
     for (const std::vector<int> &list : devicePhases)
       if (overlap && !list.empty())
         append(order, sections[list.front()].loads);
+    append(order, firstGathers);
     for (int p = 0; p < phaseCount(); ++p) {
       const Section &section = sections[p];
       const PhaseInfo &info = phases[p];
+      append(order, section.gathers);
       if (!overlap)
         append(order, section.loads);
       else if (info.next < phaseCount())

@@ -31,6 +31,13 @@ enum class Place {
             ///< every other device that uses it
 };
 
+/// How a tensor gets to devices of several groups that run the same pack.
+enum class Gather : char {
+  Each,  ///< every device loads all of it from the host
+  One,   ///< one loads it, the others copy it from there
+  Slices ///< each loads a slice, and copies it to all others
+};
+
 /// A phase to be: see Phase.
 struct PhaseChoice {
   int device = 0;
@@ -76,6 +83,12 @@ struct Choices {
   /// By tensor: the device that updates it, -1: that of the last phase that
   /// adds to its gradient. Empty: -1 throughout.
   std::vector<int> owner;
+  /// By tensor, of what is loaded for a pack. Devices without a link go their
+  /// own way. Empty: Each throughout.
+  std::vector<Gather> gather;
+  /// By tensor: the group whose device loads what is gathered from One; beyond
+  /// the groups that run the pack, the first. Empty: 0 throughout.
+  std::vector<int> loader;
   /// By value: of the value and of its gradient.
   std::vector<Place> place, gradientPlace;
 };
@@ -85,7 +98,7 @@ struct Touch {
   int event = 0;
   int index = 0; ///< in Plan::buffers or Plan::homes
   bool writes = false;
-  /// Of a home: the bytes that all iterations touch; `whole`: all of it.
+  /// The bytes that all iterations touch; `whole`: all of it.
   static constexpr int64_t whole = -1;
   int64_t offset = 0, bytes = whole;
 };

@@ -61,6 +61,8 @@ enum Lane {
 /// Events of one phase, by the part of the order they belong to. The last
 /// section holds what follows all phases.
 struct Section {
+  /// Tensors that several devices get together, before all else.
+  std::vector<int> gathers;
   std::vector<int> loads, lateLoads, zeros, before;
   std::vector<int> between; ///< the two Runs of a phase
   std::vector<int> after, contributions, updates, storesNow, stores;
@@ -104,9 +106,10 @@ public:
   std::vector<std::vector<int>> devicePhases;                  ///< ascending
   std::vector<std::vector<int>> forwardPhases, backwardPhases; ///< by layer
   int chainCount = 0;
-  std::vector<Event> events; ///< in order of creation; see queueOf
-  std::vector<int> prefix;   ///< events before all phases
-  int epilogue = -1;         ///< event
+  std::vector<Event> events;     ///< in order of creation; see queueOf
+  std::vector<int> prefix;       ///< events before all phases
+  std::vector<int> firstGathers; ///< likewise
+  int epilogue = -1;             ///< event
   /// By device: sections of other devices' phases in which it updates, or
   /// parts of gradients leave it.
   std::vector<std::vector<int>> foreignWork;
@@ -173,6 +176,10 @@ public:
     throw Error("layer '" + problem.layers[layer].name +
                 "' does not read the value it consumes");
   }
+  /// What is gathered with a phase, or before all (-1).
+  std::vector<int> &gathersAt(int p) {
+    return p < 0 ? firstGathers : sections[p].gathers;
+  }
   bool canCopy(int from, int to) const {
     return choices.peers && from != to && machine.hasLink(from, to);
   }
@@ -227,6 +234,18 @@ public:
     touch(event, from, false);
     touch(event, to, true);
     return event;
+  }
+
+  /// An event moves a slice of what its buffers and home hold.
+  void slice(int event, int64_t firstByte, int64_t bytes) {
+    events[event].firstByte = firstByte;
+    events[event].bytes = bytes;
+    for (auto *touches : {&draft.bufferTouches, &draft.homeTouches})
+      for (auto it = touches->rbegin();
+           it != touches->rend() && it->event == event; ++it) {
+        it->offset = firstByte;
+        it->bytes = bytes;
+      }
   }
 
   //===--- buffers ---===//

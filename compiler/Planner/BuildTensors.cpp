@@ -8,6 +8,7 @@
 #include "compiler/Planner/BuildTensors.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace harmony::planner {
 
@@ -35,6 +36,16 @@ void TensorBuilder::plan() {
   }
   for (std::vector<int> &sections : b.foreignWork)
     std::sort(sections.begin(), sections.end());
+  for (int t = 0; t < tensorCount(); ++t) {
+    if (decisions[t].resident || decisions[t].accesses.empty())
+      continue;
+    cutStretches(t);
+    if (gatherOf(t) != Gather::Each)
+      for (const Loads &loads : loadsOf(t))
+        if (loads.size() > 1)
+          for (const Stretch *load : loads)
+            b.couple(gatherPoint(loads) - 1, phaseOf(*load));
+  }
 }
 
 /// Run accesses of a tensor by phase, ascending.
@@ -142,7 +153,7 @@ void TensorBuilder::emit() {
     if (decision.resident)
       addResident(t);
     else
-      addSegments(t);
+      addStretches(t);
     if (decision.updated)
       addGradients(t);
   }
@@ -178,8 +189,8 @@ void TensorBuilder::addResident(int t) {
 }
 
 /// Stretches that the tensor is on a device, between which it is not.
-void TensorBuilder::addSegments(int t) {
-  const Decision &decision = decisions[t];
+void TensorBuilder::cutStretches(int t) {
+  Decision &decision = decisions[t];
   std::vector<Access> all = decision.accesses;
   if (decision.updated && !decision.onHost)
     all.push_back({update, false, false, true});
@@ -189,15 +200,24 @@ void TensorBuilder::addSegments(int t) {
     byDevice[decision.exchanged ? 0 : deviceOf(access, decision)].push_back(
         access);
   for (const auto &[device, accesses] : byDevice)
-    for (size_t begin = 0; begin < accesses.size();) {
-      bool dirty = accesses[begin].writes;
-      size_t end = begin + 1;
-      while (end < accesses.size() &&
-             staysFor(t, accesses[end - 1], accesses[end], dirty))
-        dirty |= accesses[end++].writes;
-      addSegment(t, accesses, begin, end, dirty);
-      begin = end;
+    for (size_t i = 0; i < accesses.size(); ++i) {
+      if (i == 0 || !staysFor(t, accesses[i - 1], accesses[i],
+                              decision.stretches.back().dirty))
+        decision.stretches.emplace_back();
+      Stretch &stretch = decision.stretches.back();
+      stretch.accesses.push_back(accesses[i]);
+      stretch.dirty |= accesses[i].writes;
     }
+}
+
+void TensorBuilder::addStretches(int t) {
+  for (Stretch &stretch : decisions[t].stretches)
+    addStretch(t, stretch);
+  for (const Loads &loads : loadsOf(t))
+    if (loads.size() == 1)
+      addLoad(t, *loads.front());
+    else if (gatherOf(t) != Gather::Slices || !gatherSlices(t, loads))
+      gatherFromOne(t, loads);
 }
 
 /// The place of an access among the phases of its device.
@@ -226,35 +246,144 @@ bool TensorBuilder::staysFor(int t, const Access &from, const Access &to,
   return choices.pinned[t] || gap <= std::max(reach, 1);
 }
 
-void TensorBuilder::addSegment(int t, const std::vector<Access> &accesses,
-                               size_t begin, size_t end, bool dirty) {
+void TensorBuilder::addStretch(int t, Stretch &stretch) {
   Decision &decision = decisions[t];
-  const Access &first = accesses[begin], &last = accesses[end - 1];
+  const Access &first = stretch.accesses.front();
+  const Access &last = stretch.accesses.back();
   int64_t bytes = problem.tensors[t].bytes;
-  int buffer =
+  stretch.buffer =
       b.makeBuffer(Content::Tensor, deviceOf(first, decision), t, -1, bytes);
-  if (first.phase != update) {
-    Section &section = b.sections[first.phase];
-    bool ahead = choices.overlap && choices.stay && !decision.exchanged;
-    (ahead ? section.loads : section.lateLoads)
-        .push_back(b.makeTransfer(EventKind::LoadTensor, inTensors, t, -1, -1,
-                                  bytes, buffer, b.tensorHome(t)));
-  }
-  for (size_t i = begin; i < end; ++i)
-    if (accesses[i].phase != update)
-      b.touchRuns(accesses[i].phase, accesses[i].first, accesses[i].second,
-                  buffer, accesses[i].writes);
+  for (const Access &access : stretch.accesses)
+    if (access.phase != update)
+      b.touchRuns(access.phase, access.first, access.second, stretch.buffer,
+                  access.writes);
   if (last.phase == update) {
     decision.loadForUpdate = first.phase == update;
-    decision.updateBuffer = buffer;
-  } else if (dirty) {
+    decision.updateBuffer = stretch.buffer;
+  } else if (stretch.dirty) {
     Section &section = b.sections[last.phase];
     (decision.exchanged ? section.contributions
      : choices.stay     ? section.stores
                         : section.storesNow)
         .push_back(b.makeTransfer(EventKind::StoreTensor, outTensors, t, -1, -1,
-                                  bytes, buffer, b.tensorHome(t)));
+                                  bytes, stretch.buffer, b.tensorHome(t)));
   }
+}
+
+//===--- loads ---===//
+
+Gather TensorBuilder::gatherOf(int t) const {
+  return choices.gather.empty() || decisions[t].exchanged ? Gather::Each
+                                                          : choices.gather[t];
+}
+
+/// Those of one pack, which the groups run side by side, together.
+std::vector<TensorBuilder::Loads> TensorBuilder::loadsOf(int t) const {
+  bool gathers = gatherOf(t) != Gather::Each;
+  std::vector<Loads> packs;
+  std::map<std::tuple<PhaseKind, int, int>, size_t> index;
+  for (const Stretch &stretch : decisions[t].stretches) {
+    if (phaseOf(stretch) == update)
+      continue;
+    const Phase &phase = b.phase(phaseOf(stretch));
+    size_t at = packs.size();
+    if (gathers)
+      at = index.insert({{phase.kind, phase.firstLayer, phase.lastLayer}, at})
+               .first->second;
+    if (at == packs.size())
+      packs.emplace_back();
+    packs[at].push_back(&stretch);
+  }
+  if (!gathers)
+    return packs;
+  std::vector<Loads> result;
+  for (const Loads &loads : packs)
+    if (canGather(loads))
+      result.push_back(loads);
+    else
+      for (const Stretch *load : loads)
+        result.push_back({load});
+  return result;
+}
+
+/// The phase with which loads of one pack are issued: with overlap when the
+/// last device to get there begins the phase before; -1: before all phases.
+int TensorBuilder::gatherPoint(const Loads &loads) const {
+  int before = -1, first = b.phaseCount();
+  for (const Stretch *load : loads) {
+    before = std::max(before, b.phases[phaseOf(*load)].previous);
+    first = std::min(first, phaseOf(*load));
+  }
+  return choices.overlap ? before : first;
+}
+
+/// Whether all devices are between two phases, or in the one before, at once.
+bool TensorBuilder::canGather(const Loads &loads) const {
+  int point = gatherPoint(loads);
+  return choices.stay &&
+         std::all_of(loads.begin(), loads.end(), [&](const Stretch *load) {
+           int p = phaseOf(*load), previous = b.phases[p].previous;
+           return point <= p - choices.overlap &&
+                  previous <= point - !choices.overlap;
+         });
+}
+
+int TensorBuilder::makeLoad(int t, const Stretch &load) {
+  return b.makeTransfer(EventKind::LoadTensor, inTensors, t, -1, -1,
+                        problem.tensors[t].bytes, load.buffer, b.tensorHome(t));
+}
+
+void TensorBuilder::addLoad(int t, const Stretch &load) {
+  Section &section = b.sections[phaseOf(load)];
+  bool ahead = choices.overlap && choices.stay && !decisions[t].exchanged;
+  (ahead ? section.loads : section.lateLoads).push_back(makeLoad(t, load));
+}
+
+/// The device of the group that is to load does, and so does whoever it has no
+/// link to; the others copy.
+void TensorBuilder::gatherFromOne(int t, const Loads &loads) {
+  const Stretch *one = loads.front();
+  for (const Stretch *load : loads)
+    if (!choices.loader.empty() &&
+        b.phase(phaseOf(*load)).group == choices.loader[t])
+      one = load;
+  std::vector<int> &list = b.gathersAt(gatherPoint(loads));
+  list.push_back(makeLoad(t, *one));
+  for (const Stretch *load : loads)
+    if (load != one && b.canCopy(deviceOf(*one), deviceOf(*load)))
+      list.push_back(b.makeCopy(EventKind::CopyTensor, peerTensors, t, -1, -1,
+                                problem.tensors[t].bytes, one->buffer,
+                                load->buffer));
+    else if (load != one)
+      list.push_back(makeLoad(t, *load));
+}
+
+/// Slices of equal size, as far as alignment allows. False: the tensor is too
+/// small, or a link is missing.
+bool TensorBuilder::gatherSlices(int t, const Loads &loads) {
+  int64_t bytes = problem.tensors[t].bytes;
+  int64_t count = static_cast<int64_t>(loads.size());
+  int64_t size = alignedBytes((bytes + count - 1) / count);
+  bool linked = size < bytes;
+  for (const Stretch *from : loads)
+    for (const Stretch *to : loads)
+      linked &= from == to || b.canCopy(deviceOf(*from), deviceOf(*to));
+  if (!linked)
+    return false;
+  std::vector<int> &list = b.gathersAt(gatherPoint(loads));
+  int64_t slices = (bytes + size - 1) / size;
+  auto cut = [&](int event, int64_t k) {
+    b.slice(event, k * size, std::min(size, bytes - k * size));
+    list.push_back(event);
+  };
+  for (int64_t k = 0; k < slices; ++k)
+    cut(makeLoad(t, *loads[k]), k);
+  for (int64_t k = 0; k < slices; ++k)
+    for (int64_t other = 1; other < count; ++other)
+      cut(b.makeCopy(EventKind::CopyTensor, peerTensors, t, -1, -1, bytes,
+                     loads[k]->buffer, loads[(k + other) % count]->buffer),
+          k);
+  return true;
 }
 
 } // namespace harmony::planner

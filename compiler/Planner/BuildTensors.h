@@ -34,8 +34,16 @@ private:
     bool writes = false;
   };
 
+  /// Accesses between which the tensor stays on their device.
+  struct Stretch {
+    std::vector<Access> accesses;
+    bool dirty = false; ///< one of them writes
+    int buffer = -1;    ///< filled in with the events
+  };
+
   struct Decision {
-    std::vector<Access> accesses; ///< by phase
+    std::vector<Access> accesses;   ///< by phase
+    std::vector<Stretch> stretches; ///< unless it is resident
     /// Written by phases on several devices.
     bool exchanged = false;
     bool resident = false;
@@ -84,11 +92,24 @@ private:
   void follow(int p, int device);
 
   void addResident(int t);
-  void addSegments(int t);
+  void addStretches(int t);
   int ordinal(const Access &access, const Decision &decision) const;
   bool staysFor(int t, const Access &from, const Access &to, bool dirty) const;
-  void addSegment(int t, const std::vector<Access> &accesses, size_t begin,
-                  size_t end, bool dirty);
+  void cutStretches(int t);
+  void addStretch(int t, Stretch &stretch);
+
+  // Stretches that begin with a load.
+  using Loads = std::vector<const Stretch *>;
+  static int phaseOf(const Stretch &load) { return load.accesses[0].phase; }
+  int deviceOf(const Stretch &load) const { return deviceOf(load.accesses[0]); }
+  Gather gatherOf(int t) const;
+  std::vector<Loads> loadsOf(int t) const;
+  bool canGather(const Loads &loads) const;
+  int gatherPoint(const Loads &loads) const;
+  int makeLoad(int t, const Stretch &load);
+  void addLoad(int t, const Stretch &load);
+  void gatherFromOne(int t, const Loads &loads);
+  bool gatherSlices(int t, const Loads &loads);
 
   bool holds(int t, const Part &part) const;
   bool isNear(const Part &part, int phase) const;

@@ -5,10 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/Planner/BufferIndex.h"
 #include "compiler/Planner/Replay.h"
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 namespace harmony::planner {
 
@@ -43,6 +45,7 @@ public:
     checkUpdates();
     checkEpilogue();
     checkTraffic();
+    checkSlices();
   }
 
 private:
@@ -469,6 +472,10 @@ private:
                                  number(problem.epilogue ? 1 : 0));
   }
 
+  static bool mayBeSlice(EventKind kind) {
+    return kind == EventKind::LoadTensor || kind == EventKind::CopyTensor;
+  }
+
   int64_t bytesOf(const Event &event) const {
     switch (event.kind) {
     case EventKind::LoadScalar:
@@ -495,7 +502,18 @@ private:
     for (int e = 0; e < static_cast<int>(plan.events.size()); ++e) {
       const Event &event = plan.events[e];
       int64_t expected = isTransfer(event.kind) ? bytesOf(event) : 0;
-      if (event.bytes != expected)
+      if (mayBeSlice(event.kind)
+              ? !sensible(event.firstByte) || event.bytes < 1 ||
+                    event.firstByte % bufferAlignment != 0 ||
+                    event.bytes > expected - event.firstByte
+              : event.firstByte != 0)
+        report.add("traffic",
+                   "event " + number(e) + " (" + name(event.kind) + ") moves " +
+                       number(event.bytes) + " bytes from " +
+                       number(event.firstByte) + " on, what it moves has " +
+                       number(expected),
+                   e);
+      if (!mayBeSlice(event.kind) && event.bytes != expected)
         report.add("traffic",
                    "event " + number(e) + " (" + name(event.kind) + ") moves " +
                        number(event.bytes) + " bytes, what it moves has " +
@@ -505,6 +523,44 @@ private:
     if (trafficOf(plan, problem) != plan.traffic)
       report.add("traffic", "the plan's account of transferred bytes is not "
                             "the sum of its transfers");
+  }
+
+  /// The slices that fill a buffer make up the whole, each byte once.
+  void checkSlices() {
+    BufferIndex buffers(plan);
+    std::map<const Buffer *, std::vector<int>> filled; // by events
+    for (int e = 0; e < static_cast<int>(plan.events.size()); ++e) {
+      const Event &event = plan.events[e];
+      if (!mayBeSlice(event.kind) || event.bytes == bytesOf(event))
+        continue;
+      if (const Buffer *to = buffers.find(Content::Tensor, event.object, -1,
+                                          event.device, {e, 0}))
+        filled[to].push_back(e);
+    }
+    for (auto &entry : filled) {
+      const Buffer *buffer = entry.first;
+      std::vector<int> &events = entry.second;
+      std::stable_sort(events.begin(), events.end(), [&](int a, int b) {
+        return plan.events[a].firstByte < plan.events[b].firstByte;
+      });
+      int64_t end = 0;
+      int before = -1;
+      auto expect = [&](int64_t begin, int e) {
+        if (begin != end)
+          report.add("slices",
+                     "device " + number(buffer->device) + " gets tensor '" +
+                         problem.tensors[buffer->object].name +
+                         "' up to byte " + number(end) + ", then from " +
+                         number(begin) + " on",
+                     before, e);
+      };
+      for (int e : events) {
+        expect(plan.events[e].firstByte, e);
+        end = plan.events[e].firstByte + plan.events[e].bytes;
+        before = e;
+      }
+      expect(problem.tensors[buffer->object].bytes, -1);
+    }
   }
 };
 

@@ -68,6 +68,8 @@ json eventJson(const Event &event) {
     out["trips"] = event.trips;
   if (event.bytes != 0)
     out["bytes"] = event.bytes;
+  if (event.firstByte != 0)
+    out["firstByte"] = event.firstByte;
   if (!event.waits.empty())
     out["waits"] = arrayOf(event.waits, [](const Wait &wait) {
       json w = {{"event", wait.event}};
@@ -159,6 +161,7 @@ void readEvent(Reader &reader, Event &event) {
   event.onHost = reader.boolean("onHost", false);
   event.trips = reader.integer("trips", 1);
   event.bytes = reader.integer("bytes", 0);
+  event.firstByte = reader.integer("firstByte", 0);
   if (!reader.has("waits"))
     return;
   reader.objects("waits", [&](Reader &item) {
@@ -308,10 +311,14 @@ json parseJson(const std::string &text, const std::string &where) {
 
 json summaryJson(const Planned &planned, const Problem &problem) {
   const Plan &plan = planned.plan;
+  double bound = planned.boundSeconds;
   return {{"iteration_s", plan.seconds},
           {"samples_per_s", plan.seconds > 0
                                 ? static_cast<double>(plan.batch) / plan.seconds
                                 : 0},
+          {"bound_s", bound},
+          {"distance", bound > 0 ? plan.seconds / bound : 0},
+          {"form", planned.form},
           {"compute_bound_s", problem.computeBoundSeconds()},
           {"training_state_bytes", problem.trainingStateBytes()},
           {"min_device_bytes", planned.minDeviceBytes},

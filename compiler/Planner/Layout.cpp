@@ -185,6 +185,44 @@ std::vector<int> spreadOwners(const Problem &problem, const Layout &layout) {
   return owners;
 }
 
+void dealLoads(const Problem &problem, const Layout &layout, Choices &choices) {
+  choices.gather.assign(problem.tensors.size(), Gather::Each);
+  choices.loader.assign(problem.tensors.size(), 0);
+  if (layout.groups == 1)
+    return;
+  const std::vector<int> &ends =
+      problem.training ? layout.backwardEnds : layout.forwardEnds;
+  std::vector<char> dealt(problem.tensors.size(), 0);
+  for (size_t pack = 0; pack < ends.size(); ++pack) {
+    std::vector<int> tensors;
+    int64_t bytes = 0;
+    for (int l = pack == 0 ? 0 : ends[pack - 1] + 1; l <= ends[pack]; ++l)
+      for (const TensorUse &use : problem.layers[l].tensors)
+        if (!dealt[use.tensor]) {
+          dealt[use.tensor] = 1;
+          tensors.push_back(use.tensor);
+          bytes += problem.tensors[use.tensor].bytes;
+        }
+    std::stable_sort(tensors.begin(), tensors.end(), [&](int a, int b) {
+      return problem.tensors[a].bytes > problem.tensors[b].bytes;
+    });
+    std::vector<int64_t> load(layout.groups, 0);
+    for (int t : tensors) {
+      bool owned = !choices.owner.empty() && choices.owner[t] >= 0 &&
+                   !choices.updateOnHost[t];
+      choices.gather[t] = problem.tensors[t].bytes * layout.groups > bytes
+                              ? Gather::Slices
+                              : Gather::One;
+      choices.loader[t] =
+          owned ? choices.owner[t] / layout.pipeline
+                : static_cast<int>(std::min_element(load.begin(), load.end()) -
+                                   load.begin());
+      if (choices.gather[t] == Gather::One)
+        load[choices.loader[t]] += problem.tensors[t].bytes;
+    }
+  }
+}
+
 std::vector<Layout> otherForwards(const Problem &problem, const Layout &layout,
                                   const std::vector<int64_t> &sizes) {
   std::vector<Layout> others;

@@ -79,6 +79,11 @@ std::vector<PhaseChoice> phasesOf(const Problem &problem, const Layout &layout);
 /// spread evenly.
 std::vector<int> spreadOwners(const Problem &problem, const Layout &layout);
 
+/// Loads of tensors by one group for all: by the group of the owner, where
+/// there is one, else of the group that has least of the pack. What is more
+/// than a group's share of a pack is loaded in slices.
+void dealLoads(const Problem &problem, const Layout &layout, Choices &choices);
+
 /// The same backward packs behind other forward packs: these need less memory,
 /// and larger microbatches may run faster. A half and a quarter as many; twice
 /// and four times the microbatch, if that is one of `sizes` and all values can

@@ -168,9 +168,10 @@ std::vector<Transfer> requiredTransfers(const Plan &plan,
   for (int e = 0; e < static_cast<int>(plan.events.size()); ++e) {
     const Event &event = plan.events[e];
     if (isTransfer(event.kind))
-      transfers.push_back(
-          {e, event.kind, event.object, event.use, event.phase, event.device,
-           event.source, event.bytes * event.trips, trafficOf(event, problem)});
+      transfers.push_back({e, event.kind, event.object, event.use, event.phase,
+                           event.device, event.source,
+                           event.bytes * event.trips, event.firstByte,
+                           trafficOf(event, problem)});
   }
   return transfers;
 }

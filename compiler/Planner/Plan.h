@@ -179,6 +179,10 @@ struct Event {
   bool onHost = false; ///< Update
   int64_t trips = 1;
   int64_t bytes = 0; ///< transfers: of one iteration
+  /// LoadTensor and CopyTensor: where in the tensor these bytes begin, a
+  /// multiple of bufferAlignment. Slices that fill one buffer make up the
+  /// whole.
+  int64_t firstByte = 0;
   std::vector<Wait> waits;
 };
 
@@ -362,6 +366,7 @@ struct Transfer {
   EventKind kind = EventKind::LoadTensor;
   int object = -1, use = -1, phase = -1, device = 0, source = -1;
   int64_t bytes = 0; ///< over all iterations
+  int64_t firstByte = 0;
   Traffic traffic = Traffic::SwapIn;
 };
 std::vector<Transfer> requiredTransfers(const Plan &plan,

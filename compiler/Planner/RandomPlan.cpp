@@ -104,6 +104,11 @@ void RandomPlans::fill(Decisions &decisions, int percent) {
     if (problem.tensors[t].updatePlace == UpdatePlace::Any &&
         options.updatePlace.value_or(UpdatePlace::Any) == UpdatePlace::Any)
       choices.updateOnHost[t] = chance(50);
+  if (choices.groups > 1)
+    for (size_t t = 0; t < problem.tensors.size(); ++t) {
+      choices.gather.push_back(static_cast<Gather>(below(3)));
+      choices.loader.push_back(below(choices.groups));
+    }
   for (auto *places : {&choices.place, &choices.gradientPlace}) {
     int share = below(2 * percent + 1);
     for (Place &place : *places)

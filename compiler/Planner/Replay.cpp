@@ -152,12 +152,23 @@ Ends endsOf(EventKind kind) {
 
 Replayer::Bytes Replayer::endOnDevice(const Event &event, int device) {
   int64_t bytes = event.phase >= 0 ? event.bytes : -1;
-  return on(device, endsOf(event.kind).content, event.object, event.use, 0,
-            bytes);
+  return sliceOf(event, on(device, endsOf(event.kind).content, event.object,
+                           event.use, 0, bytes));
 }
 
 Replayer::Bytes Replayer::endAtHome(const Event &event) {
-  return home(endsOf(event.kind).home, event.object, event.use);
+  return sliceOf(event, home(endsOf(event.kind).home, event.object, event.use));
+}
+
+/// What an event moves of a tensor.
+Replayer::Bytes Replayer::sliceOf(const Event &event, Bytes whole) const {
+  if (event.kind == EventKind::LoadTensor ||
+      event.kind == EventKind::CopyTensor) {
+    whole.skipped = event.firstByte;
+    whole.begin += event.firstByte;
+    whole.end = whole.begin + event.bytes;
+  }
+  return whole;
 }
 
 Held Replayer::moved(const Event &event) const {

@@ -42,7 +42,7 @@ void checkPhases(const Plan &plan, const Problem &problem,
                  const Machine &machine, Report &report);
 
 /// Indices, queues, trip counts and waits of everything else, with phases that
-/// are sound: "structure", "coverage", "traffic", "update", "epilogue".
+/// are sound: "structure", "coverage", "traffic", "slices", "update", "epilogue".
 void checkStructure(const Plan &plan, const Problem &problem,
                     const Machine &machine, Report &report);
 

@@ -205,7 +205,7 @@ Held Replayer::load(Bytes bytes, const char *rule) {
 void Replayer::expect(Bytes bytes, Held expected, const char *rule) {
   if (!bytes)
     return;
-  expected = placed(expected, bytes.begin);
+  expected = placed(expected, bytes.base());
   Held held = load(bytes, rule);
   if (held == expected)
     return;
@@ -240,14 +240,14 @@ void Replayer::store(Bytes bytes, Held held) {
                            print(segment.held) + ")",
                        reader.event, self.event);
       });
-  spaces[bytes.space].write(bytes.begin, bytes.end, placed(held, bytes.begin),
+  spaces[bytes.space].write(bytes.begin, bytes.end, placed(held, bytes.base()),
                             self);
 }
 
 void Replayer::copy(Bytes from, Bytes to, Held what) {
   if (!from || !to)
     return;
-  Held held = load(from, "source"), expected = placed(what, from.begin);
+  Held held = load(from, "source"), expected = placed(what, from.base());
   expected.count = held.count;
   if (held != expected)
     report.add("source",

@@ -51,6 +51,8 @@ private:
     int space = -1;
     int64_t begin = 0, end = 0;
     const Buffer *buffer = nullptr; ///< none in the host store
+    int64_t skipped = 0;            ///< bytes of the thing before these
+    int64_t base() const { return begin - skipped; }
     explicit operator bool() const { return space >= 0; }
   };
 
@@ -129,6 +131,7 @@ private:
   Held moved(const Event &event) const;
   Bytes endOnDevice(const Event &event, int device);
   Bytes endAtHome(const Event &event);
+  Bytes sliceOf(const Event &event, Bytes whole) const;
 
   //===--- the steps of a Run: ReplayRun.cpp ---===//
 

@@ -185,7 +185,10 @@ private:
     int queue = plan.events[e].queue;
     while (const Touch *touch = next(draft.bufferTouches, bufferTouch)) {
       const Buffer &buffer = plan.buffers[touch->index];
-      arenas[buffer.device].access(buffer.offset, buffer.end(), touch->writes,
+      int64_t begin = buffer.offset + touch->offset;
+      int64_t end =
+          touch->bytes == Touch::whole ? buffer.end() : begin + touch->bytes;
+      arenas[buffer.device].access(begin, end, touch->writes,
                                    {self, touch->index, queue}, conflicts);
     }
     while (const Touch *touch = next(draft.homeTouches, homeTouch)) {

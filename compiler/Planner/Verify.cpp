@@ -24,7 +24,7 @@ namespace harmony::planner {
 const std::vector<std::string> verifyRules = {
     "structure",  "coverage",  "microbatch", "size",       "alignment",
     "live-range", "overlap",   "capacity",   "peak",       "host",
-    "traffic",    "deadlock",  "read",       "read-order", "write-order",
+    "traffic",    "slices",    "deadlock",  "read",       "read-order", "write-order",
     "source",     "gradient",  "update",     "epilogue",   "scalar",
     "output",     "persistent"};
 

@@ -354,6 +354,7 @@ Copy harmony::schedule::getCopy(Operation *op) {
     copy.destination = transfer.getDestinationAttr();
     copy.bytes = transfer.getBytes();
     copy.event = transfer.getEvent();
+    copy.firstByte = transfer.getFirstByte();
     copy.traffic = traffic;
   };
   auto fillHost = [&](auto transfer, HmTraffic traffic, bool toDevice) {
@@ -398,6 +399,9 @@ static LogicalResult verifyCopy(Operation *op) {
   if (copy.offset < 0)
     return op->emitOpError()
            << "begins at byte " << copy.offset << ", expected at least 0";
+  if (copy.firstByte < 0)
+    return op->emitOpError() << "begins at byte " << copy.firstByte
+                             << " of a buffer, expected at least 0";
   if (copy.step < 0)
     return op->emitOpError()
            << "steps by " << copy.step << " bytes, expected at least 0";

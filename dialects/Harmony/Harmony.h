@@ -40,6 +40,7 @@ struct Copy {
   mlir::FlatSymbolRefAttr source, destination;
   int64_t bytes = 0;                ///< of one iteration
   int64_t offset = 0, step = 0;     ///< of the host's side
+  int64_t firstByte = 0;            ///< of the devices' sides
   int64_t from = kHost, to = kHost; ///< devices
   int64_t event = -1;
   HmTraffic traffic = HM_TRAFFIC_SWAP_IN;

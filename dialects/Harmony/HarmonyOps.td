@@ -234,7 +234,9 @@ def Harmony_ResourceOp : Harmony_Op<"resource", [Symbol]> {
 
 def Harmony_LinkOp : Harmony_Op<"link", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a directed link between devices, or a device and the host (-1): HmLink";
-  let arguments = (ins Int:$from, Int:$to, F64Attr:$bytes_per_second, F64Attr:$latency_seconds, FlatSymbolRefArrayAttr:$shares);
+  let description = [{ `fixed`: transfers do not share its rate. }];
+  let arguments = (ins Int:$from, Int:$to, F64Attr:$bytes_per_second, F64Attr:$latency_seconds, FlatSymbolRefArrayAttr:$shares,
+                       UnitAttr:$fixed);
   let assemblyFormat = "`from` $from `to` $to `bytes_per_second` $bytes_per_second `latency` $latency_seconds `shares` $shares attr-dict";
 }
 
@@ -355,10 +357,10 @@ def Harmony_RunOp : Harmony_Op<"run", [DeclareOpInterfaceMethods<SymbolUserOpInt
   let description = [{
     `at` has one address for each slot of the task. `layer` is -1 outside of packs: in the prologue, in the contribution
     of a gradient to what all updates read, and in the epilogue that makes that of the contributions. `seconds` is the
-    predicted time.
+    predicted time, `last_seconds` what the last iteration takes beside that.
   }];
   let arguments = (ins FlatSymbolRefAttr:$task, Harmony_AtArrayAttr:$at, Harmony_Direction:$direction, Int:$layer,
-                       StrAttr:$label, Int:$event, OptionalAttr<F64Attr>:$seconds);
+                       StrAttr:$label, Int:$event, OptionalAttr<F64Attr>:$seconds, OptionalAttr<F64Attr>:$last_seconds);
   let assemblyFormat = "$direction $task `at` $at `layer` $layer `label` $label `event` $event attr-dict";
 }
 
@@ -377,12 +379,17 @@ def Harmony_ZeroOp : Harmony_Op<"zero"> {
 }
 
 /// `bytes` are those of one iteration. The host's side begins `at` bytes into its place and advances by `step` bytes
-/// an iteration (0 outside a loop and for what is there once), the device's side by the buffer's slots.
+/// an iteration (0 outside a loop and for what is there once), the device's side by the buffer's slots. `slice`: the
+/// byte of the device's side from which a part of a tensor is moved.
 class Harmony_CopyOp<string mnemonic, string summaryText> : Harmony_Op<mnemonic> {
   let summary = summaryText;
   let arguments = (ins FlatSymbolRefAttr:$source, FlatSymbolRefAttr:$destination, Int:$bytes,
-                       DefaultValuedAttr<Int, "0">:$offset, Int:$step, Int:$device, Int:$event);
-  let assemblyFormat = "$source `to` $destination `bytes` $bytes (`at` $offset^)? `step` $step `on` $device `event` $event attr-dict";
+                       DefaultValuedAttr<Int, "0">:$offset, Int:$step, Int:$device, Int:$event,
+                       DefaultValuedAttr<Int, "0">:$first_byte);
+  let assemblyFormat = [{
+    $source `to` $destination `bytes` $bytes (`at` $offset^)? `step` $step `on` $device `event` $event
+    (`slice` $first_byte^)? attr-dict
+  }];
   let hasVerifier = 1;
 }
 
@@ -393,9 +400,14 @@ def Harmony_StoreOutputOp : Harmony_CopyOp<"store_output", "a result or a loss a
 
 def Harmony_P2POp : Harmony_Op<"p2p"> {
   let summary = "device to device, on the sender's peer queue";
-  let description = [{ `bytes` are those of one iteration; both sides advance by their buffer's slots. `from` sends, `on` receives. }];
-  let arguments = (ins FlatSymbolRefAttr:$source, FlatSymbolRefAttr:$destination, Int:$bytes, Int:$source_device, Int:$device, Int:$event);
-  let assemblyFormat = "$source `to` $destination `bytes` $bytes `from` $source_device `on` $device `event` $event attr-dict";
+  let description = [{ `bytes` are those of one iteration; both sides advance by their buffer's slots. `from` sends, `on` receives.
+                        `slice`: the byte of both sides from which a part of a tensor is moved. }];
+  let arguments = (ins FlatSymbolRefAttr:$source, FlatSymbolRefAttr:$destination, Int:$bytes, Int:$source_device, Int:$device, Int:$event,
+                       DefaultValuedAttr<Int, "0">:$first_byte);
+  let assemblyFormat = [{
+    $source `to` $destination `bytes` $bytes `from` $source_device `on` $device `event` $event (`slice` $first_byte^)?
+    attr-dict
+  }];
   let hasVerifier = 1;
 }
 

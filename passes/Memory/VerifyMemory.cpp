@@ -311,7 +311,7 @@ private:
                                      ? " in the host store"
                                      : " on device " + std::to_string(device)));
       return touch(place, iteration, host ? copy.step : 0,
-                   host ? copy.offset : 0, copy.bytes, writes);
+                   host ? copy.offset : copy.firstByte, copy.bytes, writes);
     };
     if (failed(checkSamples(copy)) ||
         failed(side(copy.source, copy.from, false)))

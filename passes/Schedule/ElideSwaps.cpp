@@ -257,8 +257,9 @@ public:
                        ? ", which no pack or update reads or writes"
                        : "")
                << ": swaps have to be inserted first";
-      setEvent(found->second->copy.op, wanted.event);
-      kept.insert(found->second->copy.op);
+      Operation *op = cutSlice(found->second->copy, wanted);
+      setEvent(op, wanted.event);
+      kept.insert(op);
     }
     for (const ProgramTransfer &transfer : *transfers)
       if (!isResidentLoad(transfer, plan) && !kept.contains(transfer.copy.op))
@@ -307,9 +308,31 @@ private:
             pack == eventOfPhase.end() ? -1 : pack->second};
   }
 
+  /// A part of a tensor is an op of its own.
+  static Operation *cutSlice(const Copy &copy,
+                             const planner::Transfer &wanted) {
+    if (wanted.bytes == copy.bytes || (wanted.kind != EventKind::LoadTensor &&
+                                       wanted.kind != EventKind::CopyTensor))
+      return copy.op;
+    OpBuilder builder(copy.op);
+    Operation *slice = builder.clone(*copy.op);
+    if (auto in = dyn_cast<SwapInOp>(slice)) {
+      in.setBytes(wanted.bytes);
+      in.setOffset(copy.offset + wanted.firstByte);
+      in.setFirstByte(wanted.firstByte);
+    } else if (auto peer = dyn_cast<P2POp>(slice)) {
+      peer.setBytes(wanted.bytes);
+      peer.setFirstByte(wanted.firstByte);
+    }
+    return slice;
+  }
+
+  /// A tensor is copied behind the update that changes it, or for the pack that
+  /// reads it.
   int64_t servedBy(EventKind kind, int64_t here, int64_t there,
                    int64_t event) const {
-    bool later = servesLater(kind);
+    bool later = servesLater(kind) || (kind == EventKind::CopyTensor &&
+                                       touches.find(there, event, false) < 0);
     int64_t buffer = later || there < 0 ? here : there;
     int64_t served = touches.find(buffer, event, later);
     // What stays may be brought for the next execution.
@@ -412,6 +435,7 @@ LogicalResult harmony::verifySwaps(ProgramOp program, const planner::Plan &plan,
         transfer.use == wanted.use && transfer.phase == wanted.phase &&
         transfer.copy.device() == wanted.device &&
         (transfer.copy.isPeer() ? transfer.copy.from : -1) == wanted.source &&
+        transfer.copy.firstByte == wanted.firstByte &&
         transfer.copy.event == wanted.event;
     if (!same)
       return transfer.copy.op->emitOpError()

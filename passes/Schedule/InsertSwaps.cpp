@@ -122,6 +122,7 @@ private:
   llvm::StringSet<> outputs; ///< homes of results
   std::map<Key, std::string> temporaryHomes;
   std::map<Key, SmallVector<BufferOp>> copies; ///< buffers of the same thing
+  llvm::DenseSet<Operation *> gathered;        ///< buffers
   /// Where the packs so far have last added to a part of a gradient.
   std::map<Key, BufferOp> added;
 
@@ -227,6 +228,9 @@ private:
     case Content::tensor:
     case Content::state:
       addIn(op, buffer);
+      if (isa<PackOp>(op) && buffer.getContent() == Content::tensor &&
+          gathered.insert(buffer).second)
+        addGathers(op, buffer);
       addOut(op, buffer);
       return;
     case Content::gradient:
@@ -375,6 +379,20 @@ private:
       P2POp::create(builder, buffer.getLoc(), buffer.getSymName(),
                     other.getSymName(), buffer.getBytes(), buffer.getDevice(),
                     other.getDevice(), -1);
+    }
+  }
+
+  /// A tensor from every other device that holds it at the time.
+  void addGathers(Operation *op, BufferOp buffer) {
+    for (BufferOp other : copies[keyOf(buffer)]) {
+      if (other.getDevice() == buffer.getDevice() || buffer.getPersistent() ||
+          other.getPersistent() || other.getLive()[0] > buffer.getLive()[1] ||
+          buffer.getLive()[0] > other.getLive()[1])
+        continue;
+      builder.setInsertionPoint(op);
+      P2POp::create(builder, buffer.getLoc(), other.getSymName(),
+                    buffer.getSymName(), buffer.getBytes(), other.getDevice(),
+                    buffer.getDevice(), -1);
     }
   }
 

@@ -215,7 +215,8 @@ private:
     if (auto run = dyn_cast<RunOp>(op))
       return addTask(
           op, run.getTaskAttr(), static_cast<HmTaskKind>(run.getDirection()), 0,
-          run.getAt(), run.getLabel(), run.getEvent(), run.getSeconds());
+          run.getAt(), run.getLabel(), run.getEvent(), run.getSeconds(),
+          run.getLastSeconds());
     if (auto update = dyn_cast<UpdateOp>(op))
       return addUpdate(update);
     if (auto zero = dyn_cast<ZeroOp>(op))
@@ -229,8 +230,8 @@ private:
   LogicalResult addCopy(const Copy &copy, HmProgram &program) {
     auto side = [&](FlatSymbolRefAttr place, int64_t device, Access access) {
       bool host = device == Copy::kHost;
-      return resolve(copy.op, place.getValue(), host ? copy.offset : 0,
-                     copy.bytes, access, host ? copy.step : 0);
+      return resolve(copy.op, place.getValue(),
+                     host ? copy.offset : copy.firstByte, copy.bytes, access, host ? copy.step : 0);
     };
     FailureOr<HmRef> to = side(copy.destination, copy.to, Access::Write);
     FailureOr<HmRef> from = side(copy.source, copy.from, Access::Read);
@@ -318,7 +319,8 @@ private:
 
   LogicalResult addTask(Operation *op, FlatSymbolRefAttr name, HmTaskKind kind,
                         int64_t bytes, ArrayAttr at, StringRef label,
-                        int64_t event, std::optional<llvm::APFloat> seconds) {
+                        int64_t event, std::optional<llvm::APFloat> seconds,
+                        std::optional<llvm::APFloat> last = std::nullopt) {
     auto task = symbols.lookup<TaskOp>(name.getValue());
     uint32_t index = getTask(task, kind, bytes);
     bool begins = true;

@@ -282,6 +282,79 @@ TEST(BuildDevices, PartsOfAllGroupsGoToTheOwner) {
   EXPECT_EQ(count(plan, EventKind::LoadGradient), 0);
 }
 
+/// Bytes that one execution loads of tensors, by device.
+std::vector<int64_t> loaded(const Plan &plan, int devices) {
+  std::vector<int64_t> bytes(devices, 0);
+  for (const Event &event : plan.events)
+    if (event.kind == EventKind::LoadTensor)
+      bytes[event.device] += event.bytes;
+  return bytes;
+}
+
+TEST(BuildDevices, OneOfTheGroupsLoadsForAll) {
+  Problem problem = chain(3, 8);
+  int64_t bytes = problem.tensors[0].bytes;
+  Choices choices = pipeline(problem, 4, 1, 1, 1);
+  for (bool overlap : {false, true}) {
+    choices.overlap = overlap;
+    choices.gather = {};
+    Plan plan = makePlan(problem, linked(4), choices);
+    ASSERT_EQ(problemsOf(plan, problem, linked(4)), "");
+    // Forward and backward of layers 0 and 1, turn of layer 2; layer 1 stays.
+    int loads = count(plan, EventKind::LoadTensor) / 4;
+    EXPECT_EQ(loaded(plan, 4), std::vector<int64_t>(4, loads * bytes));
+
+    choices.gather.assign(3, Gather::One);
+    choices.loader = {2, 2, 0};
+    plan = makePlan(problem, linked(4), choices);
+    ASSERT_EQ(problemsOf(plan, problem, linked(4)), "");
+    EXPECT_EQ(count(plan, EventKind::LoadTensor), loads);
+    EXPECT_EQ(count(plan, EventKind::CopyTensor), 3 * loads);
+    EXPECT_EQ(loaded(plan, 4),
+              (std::vector<int64_t>{bytes, 0, (loads - 1) * bytes, 0}));
+
+    choices.gather.assign(3, Gather::Slices);
+    plan = makePlan(problem, linked(4), choices);
+    ASSERT_EQ(problemsOf(plan, problem, linked(4)), "");
+    EXPECT_EQ(loaded(plan, 4), std::vector<int64_t>(4, loads * bytes / 4));
+    EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::Peer)], 3 * loads * bytes);
+    EXPECT_EQ(count(plan, EventKind::CopyTensor), 4 * 3 * loads);
+  }
+}
+
+TEST(BuildDevices, WithoutALinkADeviceLoadsForItself) {
+  Problem problem = chain(3, 8);
+  Machine machine = linked(3);
+  machine.links.erase(std::remove_if(machine.links.begin(), machine.links.end(),
+                                     [](const Link &link) {
+                                       return link.from == 1 && link.to == 2;
+                                     }),
+                      machine.links.end());
+  Choices choices = pipeline(problem, 3, 1, 1, 1);
+  for (Gather gather : {Gather::One, Gather::Slices}) {
+    choices.gather.assign(3, gather);
+    choices.loader.assign(3, 1);
+    Plan plan = makePlan(problem, machine, choices);
+    ASSERT_EQ(problemsOf(plan, problem, machine), "");
+    std::vector<int64_t> bytes = loaded(plan, 3);
+    EXPECT_EQ(bytes[0], 0);
+    EXPECT_EQ(bytes[1], bytes[2]);
+  }
+}
+
+TEST(BuildDevices, GatheringHoldsUpNoRing) {
+  // Two groups of a ring of two devices.
+  Problem problem = chain(4, 16);
+  Choices choices = pipeline(problem, 2, 2, 1, 1);
+  choices.overlap = true;
+  choices.gather.assign(4, Gather::One);
+  choices.loader.assign(4, 1);
+  Plan plan = makePlan(problem, linked(4), choices);
+  ASSERT_EQ(problemsOf(plan, problem, linked(4)), "");
+  int ring = eventOf(plan, EventKind::CopyValue, 3);
+  EXPECT_EQ(destination(plan, ring, Content::Value).slots, 2);
+}
+
 TEST(BuildDevices, ResidentCopiesAreRenewedFromTheOwner) {
   Problem problem = chain(2, 4);
   Choices choices = pipeline(problem, 4, 1, 2, 1);

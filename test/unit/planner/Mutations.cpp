@@ -492,6 +492,35 @@ const std::vector<Mutation> &mutations() {
          event.queue = queueOf(plan, QueueKind::Compute, event.device, 0);
          return true;
        }},
+      {"move another slice of a tensor", false,
+       [](Plan &plan, const Problem &problem, Generator &g) {
+         auto isSlice = [&](int i) {
+           const Event &event = plan.events[i];
+           return (event.kind == EventKind::LoadTensor ||
+                   event.kind == EventKind::CopyTensor) &&
+                  event.bytes < problem.tensors[event.object].bytes;
+         };
+         int e = draw(g, plan.events.size(), isSlice);
+         if (e < 0)
+           return false;
+         Event &event = plan.events[e];
+         int64_t rest = problem.tensors[event.object].bytes - event.bytes;
+         event.firstByte = event.firstByte > 0 ? 0 : alignedBytes(rest);
+         return true;
+       }},
+      {"move less of a slice", false,
+       [](Plan &plan, const Problem &problem, Generator &g) {
+         int e = draw(g, plan.events.size(), [&](int i) {
+           EventKind kind = plan.events[i].kind;
+           return kind == EventKind::LoadTensor ||
+                  kind == EventKind::CopyTensor;
+         });
+         if (e < 0 || plan.events[e].bytes < 2)
+           return false;
+         plan.events[e].bytes -= 1 + below(g, plan.events[e].bytes - 1);
+         plan.traffic = trafficOf(plan, problem);
+         return true;
+       }},
       {"drop a contribution", false,
        [](Plan &plan, const Problem &problem, Generator &g) {
          int e = draw(g, plan.events.size(), [&](int i) {

@@ -571,6 +571,10 @@ Choices randomChoices(const Problem &problem, const Machine &machine,
   if (below(2))
     for (size_t t = 0; t < problem.tensors.size(); ++t)
       choices.owner.push_back(below(devices + 1) - 1);
+  for (size_t t = 0; t < problem.tensors.size(); ++t) {
+    choices.gather.push_back(static_cast<Gather>(below(3)));
+    choices.loader.push_back(below(choices.groups));
+  }
   return choices;
 }
 

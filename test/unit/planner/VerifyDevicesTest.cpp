@@ -152,6 +152,15 @@ Case gathered() {
   });
 }
 
+/// Each of three devices loads a third of every tensor, and copies it to the
+/// others.
+Case sliced() {
+  return laidOut(chain(3, 6), 3, 1, 1, [](Choices &choices) {
+    choices.overlap = true;
+    choices.gather.assign(3, Gather::Slices);
+  });
+}
+
 struct Row {
   int invariant;
   const char *what;
@@ -410,7 +419,40 @@ const std::vector<Row> &rows() {
              }
          EXPECT_TRUE(found);
        }},
-      {7, "a copy moves less than the tensor", "traffic", replicas,
+      {7, "a slice is not copied", "slices", sliced,
+       [](Case &c) { c.erase(c.first(EventKind::CopyTensor)); }},
+      {7, "a slice is not loaded", "slices", sliced,
+       [](Case &c) { c.erase(c.first(EventKind::LoadTensor)); }},
+      {7, "a slice is copied twice", "slices", sliced,
+       [](Case &c) {
+         int first = c.first(EventKind::CopyTensor);
+         c.event(first).firstByte = c.event(first).firstByte == 0 ? 64 : 0;
+       }},
+      {7, "a slice is copied before it is loaded", "read-order", sliced,
+       [](Case &c) {
+         c.dropWaitsFor(c.first(EventKind::CopyTensor), EventKind::LoadTensor);
+       }},
+      {7, "a run does not wait for a slice", "read-order", sliced,
+       [](Case &c) {
+         auto isCopy = [&](const Wait &wait) {
+           return c.event(wait.event).kind == EventKind::CopyTensor;
+         };
+         int run = c.find([&](const Event &event) {
+           return event.kind == EventKind::Run &&
+                  std::any_of(event.waits.begin(), event.waits.end(), isCopy);
+         });
+         c.dropWaits(run, isCopy);
+       }},
+      {7, "a slice begins between two multiples of the alignment", "traffic",
+       sliced,
+       [](Case &c) {
+         Event &slice = c.event(c.find([](const Event &event) {
+           return event.kind == EventKind::LoadTensor && event.firstByte > 0;
+         }));
+         slice.firstByte += 4;
+         slice.bytes -= 4;
+       }},
+      {7, "a copy moves less than the tensor", "slices", replicas,
        [](Case &c) {
          c.event(c.first(EventKind::CopyTensor)).bytes -= 64;
          c.plan.traffic = trafficOf(c.plan, c.problem);

@@ -127,6 +127,14 @@ const std::vector<Row> &rows() {
       {"traffic", swapped, [](Case &c) { c.plan.traffic[0] += 1; }},
       {"traffic", swapped,
        [](Case &c) {
+         c.plan.events[findEvent(c.plan, EventKind::LoadTensor)].bytes += 4;
+       }},
+      {"traffic", swapped,
+       [](Case &c) {
+         c.plan.events[findEvent(c.plan, EventKind::LoadTensor)].bytes = 0;
+       }},
+      {"slices", swapped,
+       [](Case &c) {
          c.plan.events[findEvent(c.plan, EventKind::LoadTensor)].bytes -= 4;
        }},
       {"deadlock", swapped,
