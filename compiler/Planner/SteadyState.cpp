@@ -11,8 +11,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
-#include <set>
 
 namespace harmony::planner {
 
@@ -147,12 +147,19 @@ std::vector<SteadyState::Life> SteadyState::lives(int device) const {
       life.end = std::max(life.begin, life.end - 1e-9 * period);
       result.push_back(life);
     };
-    // What lives within a Run comes and goes with every microbatch.
-    if (buffer.first.event == buffer.last.event && buffer.slots == 1)
-      for (int64_t i = 0; i < from.trips; ++i)
-        add(i, i);
-    else
+    // What lives within a phase comes and goes with every microbatch, in the
+    // slot of that.
+    bool within = buffer.first.event == buffer.last.event ||
+                  (from.phase >= 0 && from.phase == to.phase);
+    if (!within) {
       add(0, to.trips - 1);
+      continue;
+    }
+    life.bytes = alignedBytes(buffer.slotBytes);
+    for (int64_t i = 0; i < from.trips; ++i) {
+      life.offset = buffer.address(i);
+      add(i, i);
+    }
   }
   return result;
 }
@@ -160,21 +167,25 @@ std::vector<SteadyState::Life> SteadyState::lives(int device) const {
 std::vector<MemoryPoint> SteadyState::memory(int device) const {
   struct Change {
     double time;
-    int order; ///< ends before beginnings, but for what has no length
-    const Life *life;
+    int order;   ///< ends before beginnings, but for what has no length
+    size_t life; ///< in `all`
+    int64_t copy;
   };
   constexpr int ends = 0, begins = 1, endsAtOnce = 2;
   std::vector<Life> all = lives(device);
   std::vector<Change> changes;
-  for (const Life &life : all) {
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Life &life = all[i];
     // Copies of the life that touch the period.
     double shift = -period * std::floor(life.end / period);
+    int64_t copy = 0;
     do {
       double begin = std::max(0.0, life.begin + shift);
       double end = std::min(period, life.end + shift);
-      changes.push_back({begin, begins, &life});
-      changes.push_back({end, begin < end ? ends : endsAtOnce, &life});
+      changes.push_back({begin, begins, i, copy});
+      changes.push_back({end, begin < end ? ends : endsAtOnce, i, copy});
       shift += period;
+      ++copy;
     } while (life.begin + shift < period);
   }
   std::sort(changes.begin(), changes.end(),
@@ -182,21 +193,41 @@ std::vector<MemoryPoint> SteadyState::memory(int device) const {
               return a.time != b.time ? a.time < b.time : a.order < b.order;
             });
   std::vector<MemoryPoint> points(1);
-  std::multiset<int64_t> live; // end addresses
+  // What is live, by its first address. No two of them overlap: a live range
+  // may end with a step that does not touch the buffer any more, and what comes
+  // next at its address does not wait for that.
+  std::map<int64_t, std::pair<size_t, int64_t>> live;
+  auto remove =
+      [&](std::map<int64_t, std::pair<size_t, int64_t>>::iterator it) {
+        const Life &life = all[it->second.first];
+        points.back().bytes[static_cast<int>(life.holding)] -= life.bytes;
+        return live.erase(it);
+      };
   for (const Change &change : changes) {
     if (points.back().begin != change.time || change.order == endsAtOnce)
       points.push_back(points.back());
     MemoryPoint &point = points.back();
     point.begin = change.time;
-    const Life &life = *change.life;
-    int64_t end = life.offset + life.bytes;
-    point.bytes[static_cast<int>(life.holding)] +=
-        change.order == begins ? life.bytes : -life.bytes;
-    if (change.order == begins)
-      live.insert(end);
-    else
-      live.erase(live.find(end));
-    point.highest = live.empty() ? 0 : *live.rbegin();
+    const Life &life = all[change.life];
+    std::pair<size_t, int64_t> which = {change.life, change.copy};
+    auto it = live.lower_bound(life.offset);
+    if (change.order != begins) {
+      if (it != live.end() && it->second == which)
+        remove(it);
+    } else if (life.bytes > 0) {
+      if (it != live.begin()) {
+        auto before = std::prev(it);
+        if (before->first + all[before->second.first].bytes > life.offset)
+          it = remove(before);
+      }
+      while (it != live.end() && it->first < life.offset + life.bytes)
+        it = remove(it);
+      live.emplace(life.offset, which);
+      point.bytes[static_cast<int>(life.holding)] += life.bytes;
+    }
+    point.highest = live.empty() ? 0
+                                 : live.rbegin()->first +
+                                       all[live.rbegin()->second.first].bytes;
   }
   return points;
 }

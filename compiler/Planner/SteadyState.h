@@ -69,8 +69,8 @@ public:
   /// whole interval.
   std::vector<Stretch> stretches(const Interval &interval) const;
   /// Over the period [0, period), with what executions before and after have
-  /// there; the first point begins at 0. Buffers are live from the first
-  /// interval that touches them to the last.
+  /// there; the first point begins at 0. A buffer is live from the first step of
+  /// its live range to the last, or until its addresses get another use.
   std::vector<MemoryPoint> memory(int device) const;
 
 private:
