@@ -219,6 +219,8 @@ typedef struct HmCommand {
   double seconds; /* predicted, launches alone: of this launch and those after
                      it that have 0. Copies are predicted from their link; all
                      else takes no time */
+  double lastSeconds; /* launches: beside that, in the last iteration of the
+                         enclosing loop, or outside of one */
   uint32_t task;  /* launches and fills: 1 + index in the section of tasks; 0:
                      none */
   uint32_t reserved;
@@ -427,9 +429,11 @@ typedef struct HmResource {
 #define HM_LINK_SHARES 4
 
 /* A directed link between two devices, or a device and the host. A transfer
-   takes the latency and then its bytes at the rate min(bandwidth / users) over
-   the link and the resources that it shares, users being the transfers under
-   way there, those in their latency included. Copies within one device or
+   takes the latency and then its bytes at its rate. Rates are max-min fair over
+   links and the resources that they share: those of all transfers under way, in
+   their latency or after, grow alike until a link or resource is full, where
+   those that cross it stay while the others grow on. On a fixed link a transfer
+   has all of bytesPerSecond, whoever else is under way. Copies within one device or
    within the host, and those to the dump space, take no time. At most one link
    from one endpoint to another; where there is none, transfers are not timed.
    Read by --virtual-time and --enforce-links alone. */
@@ -438,6 +442,8 @@ typedef struct HmLink {
   double bytesPerSecond;
   double latencySeconds;
   uint32_t shares[HM_LINK_SHARES]; /* of the resource section; HM_NONE: none */
+  uint32_t fixed;                  /* 0 or 1 */
+  uint32_t reserved;
 } HmLink;
 
 typedef struct HmHeader {

@@ -337,12 +337,17 @@ bool Compilation::isMixed() const {
          });
 }
 
-void Compilation::warnOfIdleDevices() const {
-  const planner::Plan &plan = getPlan().plan;
+/// That have a queue with events.
+static std::set<int> busyDevices(const planner::Plan &plan) {
   std::set<int> busy;
   for (const planner::Event &event : plan.events)
     if (int device = plan.queues[event.queue].device; device >= 0)
       busy.insert(device);
+  return busy;
+}
+
+void Compilation::warnOfIdleDevices() const {
+  std::set<int> busy = busyDevices(getPlan().plan);
   int count = static_cast<int>(getMachine().devices.size());
   std::string idle;
   for (int device = 0; device < count; ++device)
@@ -359,7 +364,8 @@ void Compilation::warnOfIdleDevices() const {
 }
 
 int Compilation::schedule() {
-  addDevices(*module, getMachine());
+  addDevices(*module, getMachine(),
+             static_cast<int>(busyDevices(getPlan().plan).size()));
   if (training &&
       failed(schedulePlan(*module, trainingModel, trainingPlan.planned.plan,
                           schedule::ProgramKind::step)))

@@ -18,7 +18,8 @@ using planner::Point;
 using planner::StepKind;
 using PlanContent = planner::Content;
 
-void harmony::addDevices(ModuleOp module, const planner::Machine &machine) {
+void harmony::addDevices(ModuleOp module, const planner::Machine &machine,
+                         int used) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   for (auto [index, device] : llvm::enumerate(machine.devices))
     DeviceOp::create(builder, module.getLoc(), "d" + std::to_string(index),
@@ -29,14 +30,21 @@ void harmony::addDevices(ModuleOp module, const planner::Machine &machine) {
                        llvm::APFloat(resource.bytesPerSecond));
   for (const planner::Link &link : machine.links) {
     SmallVector<Attribute> shares;
+    double rate = link.bytesPerSecond;
+    bool fixed = machine.sharing == planner::Sharing::Static;
     for (int share : link.shares)
-      shares.push_back(FlatSymbolRefAttr::get(
-          module.getContext(), "resource" + std::to_string(share)));
+      if (fixed)
+        rate = std::min(rate, machine.resources[share].bytesPerSecond / used);
+      else
+        shares.push_back(FlatSymbolRefAttr::get(
+            module.getContext(), "resource" + std::to_string(share)));
     LinkOp::create(builder, module.getLoc(), link.from, link.to,
-                   llvm::APFloat(link.bytesPerSecond),
-                   llvm::APFloat(link.latencySeconds),
-                   builder.getArrayAttr(shares));
+                   llvm::APFloat(rate), llvm::APFloat(link.latencySeconds),
+                   builder.getArrayAttr(shares), fixed);
   }
+  if (machine.phaseSeconds > 0)
+    module->setAttr(phaseSecondsAttr,
+                    builder.getF64FloatAttr(machine.phaseSeconds));
 }
 
 SmallVector<ProgramOp> harmony::getPrograms(ModuleOp module, ProgramKind kind) {
@@ -301,7 +309,7 @@ private:
   template <typename Bind>
   LogicalResult addRun(TaskOp task, Direction direction, int64_t layer,
                        StringRef label, int64_t event, Bind bind,
-                       double seconds = 0) {
+                       double seconds = 0, double lastSeconds = 0) {
     SmallVector<Attribute> addresses;
     if (failed(bindSlots(task, event, bind, addresses)))
       return failure();
@@ -309,7 +317,8 @@ private:
         builder, task.getLoc(), ref(task.getSymName()),
         builder.getArrayAttr(addresses), DirectionAttr::get(context, direction),
         builder.getI64IntegerAttr(layer), builder.getStringAttr(label),
-        builder.getI64IntegerAttr(event), secondsAttr(seconds));
+        builder.getI64IntegerAttr(event), secondsAttr(seconds),
+        secondsAttr(lastSeconds));
     return success();
   }
 
@@ -528,10 +537,17 @@ private:
              << problem.layers[step.layer].name << "' runs in "
              << planner::describe(plan, problem, event);
     const planner::Cost &cost = problem.cost(step.layer, phase.microbatch);
+    double atEnd = 0; // of the phase
+    if (auto seconds = module->getAttrOfType<FloatAttr>(phaseSecondsAttr))
+      if (s + 1 == static_cast<int>(phase.steps.size()))
+        atEnd = seconds.getValueAsDouble();
     return addRun(task, static_cast<Direction>(step.kind), step.layer,
                   problem.layers[step.layer].name, event, bind,
                   step.kind == StepKind::Backward ? cost.backwardSeconds
-                                                  : cost.forwardSeconds);
+                  : step.kind == StepKind::Recompute
+                      ? cost.recomputeSeconds(phase.level(step.layer))
+                      : cost.forwardSeconds,
+                  atEnd);
   }
 
   /// The plan's workspace of a layer is the most that any form of its task

@@ -23,8 +23,12 @@
 
 namespace harmony {
 
-/// One `harmony.device` for each device of the machine.
-void addDevices(mlir::ModuleOp module, const planner::Machine &machine);
+/// One `harmony.device` for each device of the machine, its links and resources.
+/// `used`: devices that plans use, for Sharing::Static. What the machine takes
+/// at the end of a phase becomes an attribute of the module, for buildProgram.
+void addDevices(mlir::ModuleOp module, const planner::Machine &machine,
+                int used);
+inline constexpr llvm::StringLiteral phaseSecondsAttr = "harmony.phase_seconds";
 
 /// Adds the places and the program of `kind` (step or evaluate) in issue order,
 /// without any transfer: packs, updates, zeroing, prologue. The module holds

@@ -223,6 +223,7 @@ private:
               "a second link between the same ends");
       requireSeconds(link.bytesPerSecond, 1, "bandwidth");
       requireSeconds(link.latencySeconds, 0, "latency");
+      requireIn(link.fixed, 0, 2, "fixed");
       for (uint32_t share : link.shares)
         if (share != HM_NONE)
           requireIn(share, 0, blob.head->resources.count, "shared resource");
@@ -467,6 +468,7 @@ private:
     requireIn(c.count, 1, maximalOperands + 1, "operand count");
     requireIn(c.a, 0, INT64_MAX, "extent");
     requireSeconds(c.seconds, 0, "duration");
+    requireSeconds(c.lastSeconds, 0, "duration of the last iteration");
     const HmKernel &kernel = blob.kernels()[c.kernel];
     if (kernel.kind == HM_KERNEL_GENERATED)
       return;

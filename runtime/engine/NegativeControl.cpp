@@ -8,6 +8,7 @@
 #include "runtime/engine/NegativeControl.h"
 
 #include "runtime/engine/Cursor.h"
+#include "runtime/engine/Order.h"
 
 #include <algorithm>
 
@@ -26,99 +27,6 @@ std::vector<CommandPlace> findCommands(const Blob &blob, HmOpcode opcode) {
 }
 
 namespace {
-
-/// Replays executions and keeps, for every queue, what it knows to be over:
-/// known[q][r] is a value that the timeline of r has certainly reached.
-class Knowledge {
-public:
-  explicit Knowledge(const Blob &blob)
-      : blob(blob), queues(blob.queues(HM_PROGRAM_STEP)),
-        known(queues.size(), std::vector<int64_t>(queues.size())),
-        atSignal(queues.size()), passed(queues.size()) {}
-
-  /// Marks in needed[queue][command] the waits that add knowledge.
-  void replay(int64_t step, std::vector<std::vector<bool>> &needed) {
-    std::vector<Cursor> cursors;
-    for (const HmQueue &queue : queues)
-      cursors.emplace_back(blob.commands(queue));
-    // The engine starts an execution when the one before is over.
-    for (size_t q = 0; q < queues.size(); ++q)
-      for (size_t r = 0; r < queues.size(); ++r)
-        known[q][r] = step * queues[r].period;
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (size_t q = 0; q < queues.size(); ++q)
-        for (; !cursors[q].atEnd(); cursors[q].next(), moved = true)
-          if (!pass(q, cursors[q], step, needed))
-            break;
-    }
-  }
-
-private:
-  struct Awaited {
-    size_t command, queue;
-    int64_t value;
-  };
-
-  bool pass(size_t q, const Cursor &cursor, int64_t step,
-            std::vector<std::vector<bool>> &needed) {
-    const HmCommand &c = cursor.command();
-    if (c.op == HM_OP_WAIT) {
-      if (passed[q] == 0 && !passWaits(q, cursor, step, needed))
-        return false;
-      --passed[q];
-    }
-    if (c.signal) {
-      ++known[q][q];
-      atSignal[q].push_back(known[q]);
-    }
-    return true;
-  }
-
-  /// All waits up to the next command that does something: the queue goes on
-  /// when the last of them is over, so each is judged beside the others.
-  bool passWaits(size_t q, Cursor cursor, int64_t step,
-                 std::vector<std::vector<bool>> &needed) {
-    std::vector<Awaited> waits;
-    for (; !cursor.atEnd() && cursor.command().op == HM_OP_WAIT;
-         cursor.next()) {
-      const HmCommand &c = cursor.command();
-      size_t r = c.kernel;
-      waits.push_back(
-          {cursor.index(), r,
-           awaitedValue(c, queues[r].period, step, cursor.iteration())});
-      if (waits.back().value > known[r][r])
-        return false;
-    }
-    std::vector<int64_t> all = known[q];
-    for (size_t w = 0; w < waits.size(); ++w) {
-      std::vector<int64_t> others = known[q];
-      for (size_t v = 0; v < waits.size(); ++v)
-        if (v != w)
-          learn(others, waits[v]);
-      if (waits[w].value > others[waits[w].queue])
-        needed[q][waits[w].command] = true;
-      learn(all, waits[w]);
-    }
-    known[q] = std::move(all);
-    passed[q] = waits.size();
-    return true;
-  }
-
-  void learn(std::vector<int64_t> &clock, const Awaited &wait) const {
-    if (wait.value <= clock[wait.queue])
-      return;
-    const std::vector<int64_t> &then = atSignal[wait.queue][wait.value - 1];
-    for (size_t i = 0; i < queues.size(); ++i)
-      clock[i] = std::max(clock[i], then[i]);
-  }
-
-  const Blob &blob;
-  Span<HmQueue> queues;
-  std::vector<std::vector<int64_t>> known;
-  std::vector<std::vector<std::vector<int64_t>>> atSignal; // [queue][value - 1]
-  std::vector<size_t> passed; // by queue: waits ahead that are over
-};
 
 bool overlap(const HmRef &a, int64_t atA, const HmRef &b, int64_t atB) {
   int64_t first = offsetOf(a, atA), second = offsetOf(b, atB);
@@ -268,15 +176,12 @@ private:
 } // namespace
 
 std::vector<bool> findRedundantWaits(const Blob &blob) {
-  std::vector<std::vector<bool>> needed;
-  for (const HmQueue &queue : blob.queues(HM_PROGRAM_STEP))
-    needed.emplace_back(blob.commands(queue).size());
-  Knowledge knowledge(blob);
-  for (int64_t step = 0; step < 2; ++step)
-    knowledge.replay(step, needed);
+  Order order(blob);
+  for (int step = 0; step < 2; ++step)
+    order.replay([](size_t, const Cursor &, const Order::Clock &, int64_t) {});
   std::vector<bool> redundant;
   for (const CommandPlace &wait : findCommands(blob, HM_OP_WAIT))
-    redundant.push_back(!needed[wait.queue][wait.command]);
+    redundant.push_back(!order.isNeeded(wait));
   return redundant;
 }
 

@@ -17,6 +17,7 @@
 #define RUNTIME_ENGINE_NEGATIVECONTROL_H
 
 #include "runtime/engine/Blob.h"
+#include "runtime/engine/Order.h"
 #include "runtime/engine/QueueRunner.h"
 
 #include <optional>
@@ -25,17 +26,12 @@
 
 namespace harmony::runtime {
 
-struct CommandPlace {
-  size_t queue = 0, command = 0;
-};
-
 /// Every command of the step program with this opcode.
 std::vector<CommandPlace> findCommands(const Blob &blob, HmOpcode opcode);
 
 /// Which of the waits order nothing: without the wait, other waits and the
 /// order of queues still imply, in every iteration of the first two executions,
-/// all that it waits for. As the engine executes, one execution after the
-/// other.
+/// all that it waits for. Executions overlap.
 std::vector<bool> findRedundantWaits(const Blob &blob);
 
 /// The last command before a release on its queue that reads bytes which are

@@ -61,7 +61,8 @@ void VirtualClock::start(State &state) {
   if (c.op != HM_OP_WAIT)
     state.begun = time;
   if (c.op == HM_OP_LAUNCH) {
-    state.progress.latencyLeft = c.seconds;
+    bool isLast = state.cursor.iteration() + 1 >= state.cursor.iterationCount();
+    state.progress.latencyLeft = c.seconds + (isLast ? c.lastSeconds : 0);
   } else if (c.op == HM_OP_COPY) {
     const HmRef &to = blob.refs()[c.first], &from = blob.refs()[c.first + 1];
     if (to.space == HM_SPACE_DUMP)
@@ -76,7 +77,7 @@ void VirtualClock::start(State &state) {
   }
 }
 
-double VirtualClock::timeLeft(const State &state) const {
+double VirtualClock::timeLeft(const State &state) {
   return state.link == LinkShares::none
              ? state.progress.latencyLeft
              : state.progress.timeLeft(shares.rate(state.link));
@@ -88,7 +89,7 @@ bool VirtualClock::advance() {
       start(state);
   constexpr double never = std::numeric_limits<double>::infinity();
   double elapsed = never;
-  for (const State &state : states)
+  for (State &state : states)
     if (state.busy)
       elapsed = std::min(elapsed, timeLeft(state));
   if (elapsed == never)

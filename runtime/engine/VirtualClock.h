@@ -67,7 +67,7 @@ private:
   bool ready(const State &state) const;
   void enter(State &state);
   void start(State &state);
-  double timeLeft(const State &state) const;
+  double timeLeft(const State &state);
   /// To the next time at which commands end; false when none is under way.
   bool advance();
 

@@ -21,9 +21,9 @@ struct LinkTable {
   std::vector<double> resources; // bytes per second
 };
 
-/// Who is under way on which link, and the rate that each transfer gets: the
-/// least, over its link and the resources that this shares, of capacity /
-/// users. Not synchronised.
+/// Who is under way on which link, and the max-min fair rate that each transfer
+/// gets (Bertsekas and Gallager, Data Networks, 6.5.2). Transfers on one link
+/// cross the same and have one rate. Not synchronised.
 class LinkShares {
 public:
   static constexpr int none = -1;
@@ -39,14 +39,29 @@ public:
   void leave(int link) { count(link, -1); }
 
   /// Bytes per second of each transfer under way on the link. At least one is.
-  double rate(int link) const;
+  double rate(int link);
   double latency(int link) const { return table.links[link].latencySeconds; }
 
 private:
+  /// A link or a resource.
+  struct Track {
+    double free = 0;   // bytes per second that no settled transfer has
+    int unsettled = 0; // transfers
+  };
+
   void count(int link, int change);
+  void settle();
+  template <typename Visit>
+  void visitTracks(int link, Visit visit);
 
   LinkTable table;
-  std::vector<int> linkUsers, resourceUsers;
+  std::vector<int> users;    // by link
+  std::vector<double> rates; // by link, where there are users
+  std::vector<int> used;     // links with users
+  bool isSettled = true;
+  // Of settle(): links, then resources; links that are not settled.
+  std::vector<Track> tracks;
+  std::vector<int> open;
 };
 
 /// A transfer's progress at rates that change: first the latency, then the

@@ -101,7 +101,7 @@ void checkTogether(const Options &o, const CLI::App &app, const Blob &blob) {
   bool evaluates = o.evaluateEvery || o.evaluateOnly;
   if (o.synthetic && !o.data.empty())
     refuse("--synthetic and --data exclude each other");
-  if (o.version || o.printPlan || o.countWaits)
+  if (o.version || o.printPlan || o.countWaits || o.findRaces)
     return;
   if (training && !blob.has(HM_PROGRAM_STEP))
     refuse("this executable was compiled without training (--forward); use "
@@ -298,6 +298,7 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
   group->add_flag("--paranoid", o.paranoid, "")->group("");
   group->add_flag("--count-allocations", o.countAllocations, "")->group("");
   group->add_flag("--count-waits", o.countWaits, "")->group("");
+  group->add_flag("--find-races", o.findRaces, "")->group("");
   group->add_flag("--disk-paging", o.diskPaging, "")->group("");
   group->add_option("--drop-wait", o.dropWait, "")->group("");
   group->add_option("--early-release", o.earlyRelease, "")->group("");

@@ -56,6 +56,7 @@ struct Options {
   bool countAllocations = false;
   bool diskPaging = false; // the system pages the store on disk
   bool countWaits = false;
+  bool findRaces = false;
   std::optional<int64_t> dropWait;
   std::optional<int64_t> earlyRelease; // implies poison
 };

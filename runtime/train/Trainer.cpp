@@ -9,6 +9,7 @@
 
 #include "runtime/drivers/host/LibraryScratch.h"
 #include "runtime/engine/NegativeControl.h"
+#include "runtime/engine/Order.h"
 #include "runtime/train/Evaluator.h"
 #include "runtime/train/Loader.h"
 #include "runtime/train/Log.h"
@@ -523,6 +524,12 @@ int runExecutable(const Payload &payload,
         blob.string(blob.header().model), blob.string(blob.header().compiler),
         blob.string(blob.header().fingerprint),
         blob.string(blob.header().numericsKey));
+    return 0;
+  }
+  if (options.findRaces) {
+    if (std::string race = findRace(blob); !race.empty())
+      throw Error(ExitCode::Internal, race);
+    std::puts("every two commands that conflict are ordered");
     return 0;
   }
   if (options.countWaits) {

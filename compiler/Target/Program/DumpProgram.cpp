@@ -185,6 +185,8 @@ private:
       os << " event " << command.id;
     if (command.seconds > 0)
       os << " takes " << llvm::format("%g", command.seconds);
+    if (command.lastSeconds > 0)
+      os << " and at the end " << llvm::format("%g", command.lastSeconds);
     if (command.signal)
       os << " signal";
     os << "\n";

@@ -213,10 +213,10 @@ private:
     if (isa<SignalOp>(op))
       return addSignal();
     if (auto run = dyn_cast<RunOp>(op))
-      return addTask(
-          op, run.getTaskAttr(), static_cast<HmTaskKind>(run.getDirection()), 0,
-          run.getAt(), run.getLabel(), run.getEvent(), run.getSeconds(),
-          run.getLastSeconds());
+      return addTask(op, run.getTaskAttr(),
+                     static_cast<HmTaskKind>(run.getDirection()), 0,
+                     run.getAt(), run.getLabel(), run.getEvent(),
+                     run.getSeconds(), run.getLastSeconds());
     if (auto update = dyn_cast<UpdateOp>(op))
       return addUpdate(update);
     if (auto zero = dyn_cast<ZeroOp>(op))
@@ -231,7 +231,8 @@ private:
     auto side = [&](FlatSymbolRefAttr place, int64_t device, Access access) {
       bool host = device == Copy::kHost;
       return resolve(copy.op, place.getValue(),
-                     host ? copy.offset : copy.firstByte, copy.bytes, access, host ? copy.step : 0);
+                     host ? copy.offset : copy.firstByte, copy.bytes, access,
+                     host ? copy.step : 0);
     };
     FailureOr<HmRef> to = side(copy.destination, copy.to, Access::Write);
     FailureOr<HmRef> from = side(copy.source, copy.from, Access::Read);
@@ -325,6 +326,7 @@ private:
     uint32_t index = getTask(task, kind, bytes);
     bool begins = true;
     double left = seconds ? seconds->convertToDouble() : 0;
+    double leftAtEnd = last ? last->convertToDouble() : 0;
     for (Operation &body : task.getBlock()) {
       SmallVector<HmRef> refs;
       for (RefAttr slot : getRefs(&body)) {
@@ -341,8 +343,10 @@ private:
       command.task = index + 1;
       command.begins = std::exchange(begins, false);
       // The first launch stands for the task.
-      if (command.op == HM_OP_LAUNCH)
+      if (command.op == HM_OP_LAUNCH) {
         command.seconds = std::exchange(left, 0);
+        command.lastSeconds = std::exchange(leftAtEnd, 0);
+      }
     }
     return success();
   }

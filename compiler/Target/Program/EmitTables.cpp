@@ -264,6 +264,7 @@ LogicalResult TableWriter::addLinks() {
     entry.to = static_cast<int32_t>(link.getTo());
     entry.bytesPerSecond = link.getBytesPerSecond().convertToDouble();
     entry.latencySeconds = link.getLatencySeconds().convertToDouble();
+    entry.fixed = link.getFixed();
     std::fill(std::begin(entry.shares), std::end(entry.shares), HM_NONE);
     if (link.getShares().size() > HM_LINK_SHARES)
       return link.emitOpError()

@@ -89,7 +89,7 @@ protected:
     compiled.module =
         makeChainModule(&context, candidates, step->groups, clips);
     ModuleOp module = *compiled.module;
-    addDevices(module, machine(capacity));
+    addDevices(module, machine(capacity), devices);
     bool built = succeeded(schedulePlan(module, train, compiled.step,
                                         ProgramKind::step)) &&
                  succeeded(schedulePlan(module, evaluate, compiled.evaluate,
@@ -283,7 +283,7 @@ TEST_F(Programs, SizeDoesNotGrowWithMicrobatches) {
         ASSERT_TRUE(step);
         int groups = step->groups;
         OwningOpRef<ModuleOp> module = makeChainModule(&context, {u}, groups);
-        addDevices(*module, machine(1 << 20));
+        addDevices(*module, machine(1 << 20), n);
         ASSERT_TRUE(
             succeeded(schedulePlan(*module, model, *step, ProgramKind::step)));
         ASSERT_TRUE(succeeded(assignAddresses(*module, &*step, nullptr)));

@@ -60,7 +60,9 @@ void BlobBuilder::link(int32_t from, int32_t to, double bytesPerSecond,
                    to,
                    bytesPerSecond,
                    latencySeconds,
-                   {share, HM_NONE, HM_NONE, HM_NONE}});
+                   {share, HM_NONE, HM_NONE, HM_NONE},
+                   0,
+                   0});
 }
 
 uint32_t BlobBuilder::resource(const std::string &name, double bytesPerSecond) {
@@ -213,8 +215,9 @@ QueueBuilder &QueueBuilder::release(HmRef ref) {
   add(HM_OP_RELEASE, {ref});
   return *this;
 }
-QueueBuilder &QueueBuilder::takes(double seconds) {
+QueueBuilder &QueueBuilder::takes(double seconds, double lastSeconds) {
   commands.back().seconds = seconds;
+  commands.back().lastSeconds = lastSeconds;
   return *this;
 }
 QueueBuilder &QueueBuilder::label(const std::string &text) {

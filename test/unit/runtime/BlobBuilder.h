@@ -67,7 +67,7 @@ public:
                          int64_t extent, int64_t grain = 1);
     QueueBuilder &release(HmRef ref);
     /// Of the command before: its predicted seconds, its label.
-    QueueBuilder &takes(double seconds);
+    QueueBuilder &takes(double seconds, double lastSeconds = 0);
     QueueBuilder &label(const std::string &text);
     /// The command before signals.
     QueueBuilder &signal();

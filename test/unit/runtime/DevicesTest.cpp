@@ -268,5 +268,48 @@ TEST(NegativeControl, NumbersBeyondTheLastAreRefused) {
   }
 }
 
+// ---- order ------------------------------------------------------------------
+
+TEST(Order, EveryWaitOfARingKeepsARaceAway) {
+  for (int64_t devices : {1, 2, 3}) {
+    RingModel model;
+    model.devices = devices;
+    BlobBuilder::Bytes bytes = model.build().finish();
+    Blob blob(bytes.data.get(), bytes.size, 2);
+    EXPECT_EQ(findRace(blob), "");
+    std::vector<CommandPlace> waits = findCommands(blob, HM_OP_WAIT);
+    std::vector<bool> redundant = findRedundantWaits(blob);
+    for (size_t i = 0; i < waits.size(); ++i)
+      EXPECT_EQ(findRace(blob, waits[i]).empty(), redundant[i])
+          << devices << " devices, wait " << i;
+  }
+}
+
+TEST(Order, RacesBetweenExecutionsAreFound) {
+  for (bool waits : {false, true}) {
+    BlobBuilder b;
+    b.header.hostBytes = 64;
+    b.device(64);
+    auto &q = b.queue(HM_PROGRAM_STEP, "in", HM_QUEUE_IN, 0);
+    if (waits)
+      q.wait(1, 0); // the execution before
+    q.copy(onDevice(0, 0, 4), in(HM_SPACE_HOST, 0, 4)).label("value").signal();
+    b.queue(HM_PROGRAM_STEP, "out", HM_QUEUE_OUT, 0)
+        .wait(0, 1)
+        .copy(in(HM_SPACE_HOST, 8, 4), onDevice(0, 0, 4), HM_TRAFFIC_OUTPUT)
+        .label("result")
+        .signal();
+    b.program(HM_PROGRAM_STEP, 1);
+    BlobBuilder::Bytes bytes = b.finish();
+    Blob blob(bytes.data.get(), bytes.size, 0);
+    EXPECT_EQ(findRace(blob),
+              waits ? ""
+                    : "device 0 bytes [0, +4): queue 'out' command 1 "
+                      "('result'), iteration 0 of execution 1 and queue 'in' "
+                      "command 0 ('value'), iteration 0 of execution 2 are in "
+                      "no certain order");
+  }
+}
+
 } // namespace
 } // namespace harmony::runtime

@@ -45,7 +45,6 @@ BlobBuilder RingModel::build() const {
   BlobBuilder b;
   Arena arena(*this);
   const int64_t n = devices, m = microbatches;
-  const auto first = static_cast<uint32_t>(2);
   for (int64_t d = 0; d < n; ++d)
     b.device(arena.bytes);
   b.header.hostBytes = hostBytes();
@@ -98,8 +97,7 @@ BlobBuilder RingModel::build() const {
       bool last = s == stages() - 1;
       q.loop(m);
       q.wait(s == 0 ? inQueue : peer((s - 1) % n), before + 1, 1);
-      q.wait(last ? outQueue : peer(d), (last ? 0 : round * m) - 1, 1, 0,
-             first);
+      q.wait(last ? outQueue : peer(d), (last ? 0 : round * m) - 1, 1);
       q.launch(stageKernel, {input(s), weight(s), output(s)}, floats)
           .takes(kernelSeconds)
           .label("stage " + std::to_string(s));
@@ -116,7 +114,7 @@ BlobBuilder RingModel::build() const {
         continue;
       q.loop(m).wait(compute(d), round * m + 1, 1);
       if (s + 1 != n)
-        q.wait(compute((s + 1) % n), (s + 1) / n * m - 1, 1, 0, first);
+        q.wait(compute((s + 1) % n), (s + 1) / n * m - 1, 1);
       q.copy(input(s + 1), output(s), HM_TRAFFIC_PEER)
           .label("value " + std::to_string(s));
       q.release(output(s)).signal().end();
@@ -124,7 +122,7 @@ BlobBuilder RingModel::build() const {
   }
   b.queue(HM_PROGRAM_STEP, "d0.in", HM_QUEUE_IN, 0)
       .loop(m)
-      .wait(compute(0), -1, 1, 0, first)
+      .wait(compute(0), -1, 1)
       .copy(input(0), in(HM_SPACE_HOST, inputHome(), bytes(), bytes()),
             HM_TRAFFIC_INPUT)
       .signal()

@@ -28,8 +28,8 @@ using Json = nlohmann::json;
 
 TEST(Links, ATransferRunsAtTheLeastOfItsShares) {
   LinkTable table;
-  table.links = {{0, 1, 100, 0, {0, HM_NONE, HM_NONE, HM_NONE}},
-                 {2, 1, 50, 0.5, {HM_NONE, 0, HM_NONE, HM_NONE}}};
+  table.links = {{0, 1, 100, 0, {0, HM_NONE, HM_NONE, HM_NONE}, 0, 0},
+                 {2, 1, 50, 0.5, {HM_NONE, 0, HM_NONE, HM_NONE}, 0, 0}};
   table.resources = {60};
   LinkShares shares(table);
   EXPECT_EQ(shares.find(2, 1), 1);
@@ -43,6 +43,41 @@ TEST(Links, ATransferRunsAtTheLeastOfItsShares) {
   EXPECT_EQ(shares.rate(1), 20); // a third of the resource
   shares.leave(0);
   EXPECT_EQ(shares.rate(1), 25); // half of the link
+}
+
+TEST(Links, RatesAreMaxMinFair) {
+  // Two links share 90; the first is full at 20, and the second has the rest. A
+  // third shares 100 with the second.
+  LinkTable table;
+  table.links = {{0, 1, 20, 0, {0, HM_NONE, HM_NONE, HM_NONE}, 0, 0},
+                 {2, 1, 200, 0, {0, 1, HM_NONE, HM_NONE}, 0, 0},
+                 {2, 3, 200, 0, {1, HM_NONE, HM_NONE, HM_NONE}, 0, 0}};
+  table.resources = {90, 100};
+  LinkShares shares(table);
+  for (int link : {0, 1, 2})
+    shares.enter(link);
+  EXPECT_EQ(shares.rate(0), 20);
+  EXPECT_EQ(shares.rate(1), 50);
+  EXPECT_EQ(shares.rate(2), 50);
+  shares.enter(2);
+  EXPECT_DOUBLE_EQ(shares.rate(1), 100.0 / 3);
+  shares.leave(2);
+  shares.leave(2);
+  EXPECT_EQ(shares.rate(1), 70);
+  shares.leave(0);
+  EXPECT_EQ(shares.rate(1), 90);
+}
+
+TEST(Links, TransfersOnAFixedLinkDoNotShareIt) {
+  LinkTable table;
+  table.links = {{0, 1, 20, 0, {0, HM_NONE, HM_NONE, HM_NONE}, 1, 0},
+                 {2, 1, 60, 0, {0, HM_NONE, HM_NONE, HM_NONE}, 0, 0}};
+  table.resources = {60};
+  LinkShares shares(table);
+  for (int link : {0, 0, 1})
+    shares.enter(link);
+  EXPECT_EQ(shares.rate(0), 20);
+  EXPECT_EQ(shares.rate(1), 60);
 }
 
 // ---- the virtual clock ------------------------------------------------------
@@ -63,14 +98,19 @@ std::ostream &operator<<(std::ostream &out, const Interval &i) {
              << i.begin << ".." << i.end;
 }
 
-/// Commands that take time, in order of their end.
-std::vector<Interval> simulate(BlobBuilder &b, int executions = 1) {
+/// Commands that take time, in order of their end. Executions begin at once, or
+/// each when the one before is over.
+std::vector<Interval> simulate(BlobBuilder &b, int executions = 1,
+                               bool overlap = false) {
   b.program(HM_PROGRAM_STEP, 1);
   BlobBuilder::Bytes bytes = b.finish();
   Blob blob(bytes.data.get(), bytes.size, 1);
   VirtualClock clock(blob, HM_PROGRAM_STEP);
   std::vector<Interval> intervals;
-  for (int i = 0; i < executions; ++i) {
+  if (overlap)
+    for (int i = 1; i < executions; ++i)
+      clock.begin(0);
+  for (int i = 0; i < (overlap ? 1 : executions); ++i) {
     clock.begin(clock.now());
     for (VirtualClock::Completion c; clock.next(c);)
       if (c.end > c.begin)
@@ -171,6 +211,30 @@ TEST(VirtualClock, LoopsAndWaitsArePipelined) {
                                                 {1, 2, 3, 7, 9}}));
 }
 
+TEST(VirtualClock, TheLastIterationMayTakeLonger) {
+  BlobBuilder b = machine(1, 0);
+  b.queue(HM_PROGRAM_STEP, "d0.compute", HM_QUEUE_COMPUTE, 0)
+      .loop(2)
+      .launch(0, {onDevice(0, 0, 4)}, 1)
+      .takes(2, 3)
+      .end()
+      .launch(0, {onDevice(0, 0, 4)}, 1)
+      .takes(1, 4);
+  EXPECT_EQ(simulate(b),
+            (std::vector<Interval>{
+                {0, 1, 0, 0, 2}, {0, 1, 1, 2, 7}, {0, 3, 0, 7, 12}}));
+}
+
+TEST(VirtualClock, ExecutionsOverlap) {
+  BlobBuilder b = machine(1, 0);
+  addPipeline(b);
+  // The next execution's copies wait for slots alone: with two under way, one
+  // takes as long as its launches.
+  std::vector<Interval> two = simulate(b, 2, true);
+  ASSERT_EQ(two.back().queue, 1u);
+  EXPECT_EQ(two.back().end, 1 + 2 * 8);
+}
+
 TEST(VirtualClock, ExecutionsAreAlike) {
   BlobBuilder b = machine(1, 0);
   addPipeline(b);
@@ -239,8 +303,8 @@ TEST(EnforcedLinks, CopiesTakeTheTimeOfTheirShare) {
   DriverOptions options;
   options.devices = {{1 << 20, 0, 0}, {1 << 20, 0, 0}};
   options.links.links = {
-      {0, 1, 1e7, 0.01, {0, HM_NONE, HM_NONE, HM_NONE}},
-      {HM_HOST_ENDPOINT, 1, 1e7, 0.01, {0, HM_NONE, HM_NONE, HM_NONE}}};
+      {0, 1, 1e7, 0.01, {0, HM_NONE, HM_NONE, HM_NONE}, 0, 0},
+      {HM_HOST_ENDPOINT, 1, 1e7, 0.01, {0, HM_NONE, HM_NONE, HM_NONE}, 0, 0}};
   options.links.resources = {1e7};
   options.enforceLinks = true;
   auto driver = createHostDriver(options);

@@ -180,9 +180,9 @@ TEST_F(TrainerTest, NegativeControlsAreNumberedAndShow) {
   ASSERT_EQ(run({"--count-waits"}), 0) << message;
   EXPECT_EQ(text,
             "waits 4\n"
-            "wait 0: queue 'd0.in' command 0 for 'd0.compute' redundant\n"
+            "wait 0: queue 'd0.in' command 0 for 'd0.compute'\n"
             "wait 1: queue 'd0.compute' command 0 for 'd0.in'\n"
-            "wait 2: queue 'd0.compute' command 1 for 'd0.out' redundant\n"
+            "wait 2: queue 'd0.compute' command 1 for 'd0.out'\n"
             "wait 3: queue 'd0.out' command 0 for 'd0.compute'\n"
             "releases 1\n"
             "release 0: queue 'd0.compute' command 4 read by command 3\n");
