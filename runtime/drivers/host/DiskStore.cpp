@@ -24,7 +24,11 @@ static constexpr int64_t leastBlock = 4096;
 static constexpr int64_t largestBlock = int64_t(2) << 20;
 /// Blocks in memory, where it is large enough: the more, the less of it is
 /// taken by parts of blocks that are not needed.
-static constexpr int64_t wantedFrames = 128;
+static constexpr int64_t wantedFrames = 48;
+/// Of the memory, what is read ahead may have one part in so many. The rest is
+/// for what will be used again: reading further ahead would only make it leave
+/// and be read another time.
+static constexpr size_t aheadShare = 3;
 /// Transfers under way at once.
 static constexpr size_t threadCount = 4;
 
@@ -193,7 +197,7 @@ void DiskStore::begin(HmProgramKind kind) {
 void DiskStore::setAccessible(bool isAccessible) {
   std::unique_lock<std::mutex> lock(mutex);
   isSealed = !isAccessible;
-  changed.wait(lock, [this] { return reading + writing == 0; });
+  changed.wait(lock, [this] { return reading + leaving == 0; });
   if (!blocks.empty())
     mprotect(base, blocks.size() * blockBytes,
              isAccessible ? PROT_READ | PROT_WRITE : PROT_NONE);
@@ -215,6 +219,11 @@ void DiskStore::predict(size_t index) {
   block.overwrittenNext = order->covers[use];
 }
 
+void DiskStore::setUsed(Block &block) {
+  ahead -= block.isAhead;
+  block.isAhead = false;
+}
+
 void DiskStore::claim(size_t index) {
   Block &block = blocks[index];
   block.state = State::Claimed;
@@ -225,13 +234,17 @@ void DiskStore::claim(size_t index) {
     mprotect(address(index), blockBytes, PROT_READ | PROT_WRITE);
 }
 
-void DiskStore::drop(size_t index) {
+void DiskStore::drop(size_t index, std::unique_lock<std::mutex> &lock) {
   Block &block = blocks[index];
+  // Threads that are moved off their processor must not hold up commands.
+  lock.unlock();
   madvise(address(index), blockBytes, MADV_DONTNEED);
   if (guard)
     mprotect(address(index), blockBytes, PROT_NONE);
+  lock.lock();
   block.state = State::Absent;
   block.isDirty = false;
+  setUsed(block);
   blocks[resident.back()].frame = block.frame;
   resident[block.frame] = resident.back();
   resident.pop_back();
@@ -283,46 +296,38 @@ bool DiskStore::makeRoom(Time time, bool isDemanded, Job &job) {
   if (victim == none)
     return false;
   Block &block = blocks[victim];
-  if (!block.isDirty || isDead(block)) {
-    drop(victim);
-    return true;
-  }
-  block.state = State::Writing;
-  ++writing;
-  job = {true, victim};
+  job.kind = block.isDirty && !isDead(block) ? Job::Write : Job::Drop;
+  job.block = victim;
+  block.state = State::Leaving;
+  ++leaving;
   return true;
 }
 
 /// What a waiting command needs. `unmet`: blocks that it still needs memory
 /// for.
 bool DiskStore::chooseDemanded(Job &job, size_t &unmet) {
-  for (;;) {
-    unmet = 0;
-    forEachBlock(demanded, demandedCount,
-                 [&](const HostAccess &a, size_t index) {
-                   Block &block = blocks[index];
-                   if (block.state == State::Absent && freeFrames()) {
-                     claim(index);
-                     if (isThere(a, index))
-                       changed.notify_all();
-                   }
-                   if (block.state == State::Absent)
-                     ++unmet;
-                   else if (block.state == State::Claimed &&
-                            !isThere(a, index) && job.block == none)
-                     job.block = index;
-                 });
-    if (job.block != none) {
-      blocks[job.block].state = State::Reading;
-      ++reading;
-      return true;
+  unmet = 0;
+  forEachBlock(demanded, demandedCount, [&](const HostAccess &a, size_t index) {
+    Block &block = blocks[index];
+    if (block.state == State::Absent && freeFrames()) {
+      claim(index);
+      if (isThere(a, index))
+        changed.notify_all();
     }
-    // What is being written will give its memory away.
-    if (unmet <= writing || !makeRoom(0, true, job))
-      return false;
-    if (job.block != none)
-      return true;
+    if (block.state == State::Absent)
+      ++unmet;
+    else if (block.state == State::Claimed && !isThere(a, index) &&
+             job.block == none)
+      job.block = index;
+  });
+  if (job.block != none) {
+    job.kind = Job::Read;
+    blocks[job.block].state = State::Reading;
+    ++reading;
+    return true;
   }
+  // What leaves will give its memory away.
+  return unmet > leaving && makeRoom(0, true, job);
 }
 
 size_t DiskStore::nextMissing() {
@@ -341,54 +346,61 @@ size_t DiskStore::nextMissing() {
 bool DiskStore::chooseAhead(Job &job, size_t reserved) {
   for (;;) {
     size_t index = nextMissing();
-    if (index == none)
+    if (index == none || ahead >= std::max(threadCount, frames / aheadShare))
       return false;
     Block &block = blocks[index];
     if (freeFrames() > reserved) {
       claim(index);
+      block.isAhead = true;
+      ++ahead;
       if (!block.isInFile || block.overwrittenNext)
         continue; // memory is all that it needs
       block.state = State::Reading;
       ++reading;
+      job.kind = Job::Read;
       job.block = index;
       return true;
     }
-    // Half of the threads may write for those that read.
-    if (writing >= threadCount / 2 || !makeRoom(block.next, false, job))
-      return false;
-    if (job.block != none)
-      return true;
+    // Half of the threads make room for those that read.
+    return leaving < threadCount / 2 && makeRoom(block.next, false, job);
   }
 }
 
 void DiskStore::perform(const Job &job, std::unique_lock<std::mutex> &lock) {
-  int64_t offset = static_cast<int64_t>(job.block) * blockBytes;
-  std::string error;
-  lock.unlock();
-  try {
-    if (job.writes)
-      file.write(offset, address(job.block), blockBytes);
-    else
-      file.read(offset, address(job.block), blockBytes);
-  } catch (const Error &failed) {
-    error = failed.what();
-  }
-  lock.lock();
   Block &block = blocks[job.block];
-  block.state = State::Present;
-  if (job.writes) {
-    --writing;
-    done.bytesWritten += blockBytes;
-    block.isDirty = false;
-    block.isInFile = true;
-    if (!block.users)
-      drop(job.block);
-  } else {
+  if (job.kind != Job::Drop) {
+    int64_t offset = static_cast<int64_t>(job.block) * blockBytes;
+    std::string error;
+    lock.unlock();
+    try {
+      if (job.kind == Job::Write)
+        file.write(offset, address(job.block), blockBytes);
+      else
+        file.read(offset, address(job.block), blockBytes);
+    } catch (const Error &failed) {
+      error = failed.what();
+    }
+    lock.lock();
+    if (failure.empty())
+      failure = error;
+  }
+  if (job.kind == Job::Read) {
     --reading;
     done.bytesRead += blockBytes;
+    block.state = State::Present;
+  } else {
+    if (job.kind == Job::Write) {
+      done.bytesWritten += blockBytes;
+      block.isDirty = false;
+      block.isInFile = true;
+    }
+    // A command may have come to need it meanwhile.
+    if (block.users && job.kind == Job::Write)
+      block.state = State::Present;
+    else
+      drop(job.block, lock);
+    --leaving;
   }
-  if (failure.empty())
-    failure = error;
   changed.notify_all();
 }
 
@@ -445,6 +457,7 @@ void DiskStore::enter(const HostAccess *accesses, size_t count, bool) {
   forEachBlock(accesses, count, [&](const HostAccess &a, size_t index) {
     blocks[index].state = State::Present;
     blocks[index].isDirty |= a.writes;
+    setUsed(blocks[index]);
   });
 }
 

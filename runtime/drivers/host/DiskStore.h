@@ -13,7 +13,8 @@
 // 1966). When to read ahead follows the algorithm "aggressive" of P. Cao,
 // E. W. Felten, A. R. Karlin and K. Li, A study of integrated prefetching and
 // caching strategies, 1995: always the next missing block, in place of the one
-// needed last, unless that is needed before it.
+// needed last, unless that is needed before it. A part of the memory is the
+// limit of what is read ahead.
 //
 // Predictions decide what is fast. Only one of them decides what is right: a
 // block that is written all over before it is read again is not written to the
@@ -85,7 +86,7 @@ private:
     Claimed, // has memory, of zeros
     Reading,
     Present,
-    Writing
+    Leaving // being written, or giving its memory back
   };
   struct Block {
     State state = State::Absent;
@@ -93,6 +94,7 @@ private:
     bool isInFile = false; // has been written there; zeros otherwise
     bool isKept = false;   // has bytes that are read outside of executions
     bool overwrittenNext = false; // by the next access, all over
+    bool isAhead = false;         // came ahead and has not been used
     uint32_t users = 0;           // entered and not left, or about to be
     uint32_t frame = 0;           // in `resident`
     uint64_t usesDone = 0;        // accesses of the program since begin()
@@ -108,7 +110,7 @@ private:
   };
 
   struct Job {
-    bool writes = false;
+    enum { Read, Write, Drop } kind = Read;
     size_t block = none;
   };
 
@@ -124,14 +126,14 @@ private:
   bool isThere(const HostAccess &access, size_t index) const;
   bool areThere(const HostAccess *accesses, size_t count);
   void predict(size_t index);
+  void setUsed(Block &block);
   void claim(size_t index);
-  void drop(size_t index);
+  void drop(size_t index, std::unique_lock<std::mutex> &lock);
   bool isDead(const Block &block) const;
   /// A block that leaves for another, which is needed at `time`: the one needed
   /// last, and after `time` unless the other is demanded; `none` without one.
   size_t findVictim(Time time, bool isDemanded) const;
-  /// Frees memory, or chooses the block to write before it can be freed; false
-  /// where neither can be done.
+  /// Chooses a block that leaves; false without one.
   bool makeRoom(Time time, bool isDemanded, Job &job);
   bool chooseDemanded(Job &job, size_t &unmet);
   bool chooseAhead(Job &job, size_t reserved);
@@ -155,8 +157,8 @@ private:
   std::condition_variable work;    // for the threads that move blocks
   std::condition_variable changed; // for commands
   std::vector<Block> blocks;
-  std::vector<uint32_t> resident;  // blocks that have memory
-  size_t reading = 0, writing = 0; // blocks
+  std::vector<uint32_t> resident;             // blocks that have memory
+  size_t reading = 0, leaving = 0, ahead = 0; // blocks
   const Order *order = nullptr;
   int program = -1;
   Time frontier = 0; // of the access done last

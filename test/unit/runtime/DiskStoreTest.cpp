@@ -270,7 +270,7 @@ TEST_F(DiskStoreTest, BlocksAreLargeWhereMemoryAllows) {
   EXPECT_EQ(DiskStore(make(int64_t(64) << 20, int64_t(256) << 20)).blockSize(),
             int64_t(2) << 20);
   EXPECT_EQ(DiskStore(make(int64_t(64) << 20, int64_t(16) << 20)).blockSize(),
-            int64_t(128) << 10);
+            int64_t(256) << 10);
   DiskStore empty(make(0, 8192));
   EXPECT_EQ(empty.memoryBytes(), 0);
 }
