@@ -31,8 +31,9 @@ int BuildContext::nextOn(int device, int p) const {
 
 int BuildContext::ordinalOn(int device, int p) const {
   const std::vector<int> &list = devicePhases[device];
-  return static_cast<int>(std::upper_bound(list.begin(), list.end(), p) -
-                          list.begin());
+  auto it = std::upper_bound(list.begin(), list.end(), p);
+  int ordinal = it == list.begin() ? -1 : phases[*std::prev(it)].ordinal;
+  return p < phaseCount() ? ordinal : ordinal + 1;
 }
 
 void BuildContext::reserve() {
@@ -115,7 +116,7 @@ private:
       info.chain = chain->second.first;
       info.position = chain->second.second++;
       info.root = p;
-      placeOnDevice(p);
+      placeOnDevice(p, choice.goesOn);
       Phase &phase = draft.plan.phases.back();
       if (phase.kind == PhaseKind::Backward) {
         addBackwardPhaseSteps(p);
@@ -133,17 +134,23 @@ private:
     foreignWork.resize(devicePhases.size());
   }
 
-  void placeOnDevice(int p) {
+  void placeOnDevice(int p, bool goesOn) {
     size_t device = phase(p).device;
     if (device >= devicePhases.size())
       devicePhases.resize(device + 1);
     PhaseInfo &info = phases[p];
-    info.ordinal = static_cast<int>(devicePhases[device].size());
+    info.block = p;
     info.next = -1;
-    if (info.ordinal > 0) {
+    if (!devicePhases[device].empty()) {
       info.previous = devicePhases[device].back();
-      phases[info.previous].next = p;
+      PhaseInfo &before = phases[info.previous];
+      goesOn &= phase(info.previous).firstLayer == phase(p).firstLayer &&
+                phase(info.previous).lastLayer == phase(p).lastLayer;
+      before.next = p;
       info.follows = info.previous;
+      info.block = goesOn ? before.block : p;
+      info.blockBefore = goesOn ? before.blockBefore : before.block;
+      info.ordinal = before.ordinal + !goesOn;
     }
     devicePhases[device].push_back(p);
   }
@@ -398,6 +405,14 @@ private:
     to.insert(to.end(), from.begin(), from.end());
   }
 
+  /// The first phase of the device's next block, or the number of phases.
+  int nextBlock(int p) const {
+    int next = phases[p].next;
+    while (next < phaseCount() && phases[next].block == phases[p].block)
+      next = phases[next].next;
+    return next;
+  }
+
   Draft finish() {
     std::vector<int> order = prefix;
     bool overlap = choices.overlap;
@@ -411,8 +426,8 @@ private:
       append(order, section.gathers);
       if (!overlap)
         append(order, section.loads);
-      else if (info.next < phaseCount())
-        append(order, sections[info.next].loads);
+      else if (info.block == p && nextBlock(p) < phaseCount())
+        append(order, sections[nextBlock(p)].loads);
       append(order, section.lateLoads);
       append(order, section.zeros);
       append(order, section.before);

@@ -48,6 +48,9 @@ struct PhaseChoice {
   /// See Phase::keep. F has the levels of the B of the same layer, samples,
   /// microbatch and device where that keeps bytes.
   std::vector<int> keep = {};
+  /// Has the layers of the phase before on its device, and is not apart from
+  /// it: tensors stay, the pack after is loaded when the first of these begins.
+  bool goesOn = false;
 };
 
 /// Every layer's highest level.

@@ -76,7 +76,10 @@ struct PhaseInfo {
   int split = 0;          ///< the first step of the second Run
   /// The phases before and behind on the device; -1 and the number of phases
   /// where there is none. `ordinal`: how many are before.
-  int previous = -1, next = 0, ordinal = 0;
+  int previous = -1, next = 0;
+  /// Phases that go on with a pack are one block. Its first phase; the first
+  /// one of the device's block before, -1: none; how many blocks are before.
+  int block = 0, blockBefore = -1, ordinal = 0;
   /// Phases with the same samples and microbatches are a chain.
   int chain = 0, position = 0;
   int firstBackward = 0; ///< step
@@ -161,7 +164,8 @@ public:
   int storePoint(int p) const { return choices.overlap ? phases[p].next : p; }
   /// The first phase on a device behind `p`, or the number of phases.
   int nextOn(int device, int p) const;
-  /// How many phases of a device are not behind `p`.
+  /// The ordinal of the last phase of a device that is not behind `p`, -1:
+  /// none; one more where `p` is the number of phases.
   int ordinalOn(int device, int p) const;
   /// `phase` begins when `before` is over.
   void couple(int before, int phase) {

@@ -225,9 +225,7 @@ int TensorBuilder::ordinal(const Access &access,
                            const Decision &decision) const {
   if (access.phase != update)
     return b.phases[access.phase].ordinal;
-  if (decision.updatePhase == b.phaseCount())
-    return static_cast<int>(b.devicePhases[decision.owner].size());
-  return b.ordinalOn(decision.owner, decision.updatePhase) - 1;
+  return b.ordinalOn(decision.owner, decision.updatePhase);
 }
 
 bool TensorBuilder::staysFor(int t, const Access &from, const Access &to,
@@ -311,7 +309,7 @@ std::vector<TensorBuilder::Loads> TensorBuilder::loadsOf(int t) const {
 int TensorBuilder::gatherPoint(const Loads &loads) const {
   int before = -1, first = b.phaseCount();
   for (const Stretch *load : loads) {
-    before = std::max(before, b.phases[phaseOf(*load)].previous);
+    before = std::max(before, b.phases[phaseOf(*load)].blockBefore);
     first = std::min(first, phaseOf(*load));
   }
   return choices.overlap ? before : first;
@@ -334,9 +332,10 @@ int TensorBuilder::makeLoad(int t, const Stretch &load) {
 }
 
 void TensorBuilder::addLoad(int t, const Stretch &load) {
-  Section &section = b.sections[phaseOf(load)];
+  int p = phaseOf(load);
   bool ahead = choices.overlap && choices.stay && !decisions[t].exchanged;
-  (ahead ? section.loads : section.lateLoads).push_back(makeLoad(t, load));
+  (ahead ? b.sections[b.phases[p].block].loads : b.sections[p].lateLoads)
+      .push_back(makeLoad(t, load));
 }
 
 /// The device of the group that is to load does, and so does whoever it has no

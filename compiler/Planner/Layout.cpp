@@ -17,20 +17,19 @@ namespace harmony::planner {
 int Layout::backwardDevice(int pack) const {
   if (placement == Placement::Mirror)
     return pack % pipeline;
-  int turn = static_cast<int>(backwardEnds.size()) - 1;
-  return (static_cast<int>(forwardEnds.size()) + turn - pack) % pipeline;
+  int packs = static_cast<int>(backwardEnds.size());
+  int behind = isTurn(pack) ? pack - turn() : packs - 1 - pack;
+  return (static_cast<int>(forwardEnds.size()) + behind) % pipeline;
 }
 
 std::vector<char> Layout::canKeep() const {
   std::vector<char> can(static_cast<size_t>(turnLayer()), 0);
-  if (forwardMicrobatch != backwardMicrobatch)
-    return can;
-  size_t f = 0, b = 0;
+  int f = 0, b = 0;
   for (int l = 0; l < static_cast<int>(can.size()); ++l) {
     f += forwardEnds[f] < l;
     b += backwardEnds[b] < l;
-    can[l] = forwardDevice(static_cast<int>(f)) ==
-             backwardDevice(static_cast<int>(b));
+    can[l] = forwardDevice(f) == backwardDevice(b) &&
+             forwardSize(f) == backwardSize(b);
   }
   return can;
 }
@@ -72,47 +71,136 @@ bool canSplit(const Problem &problem, int groups, int64_t microbatch) {
   return problem.batch >= groups;
 }
 
+bool canTakeTurns(const Problem &problem, int groups) {
+  return groups == 1 ||
+         std::none_of(problem.layers.begin(), problem.layers.end(),
+                      [](const Layer &layer) {
+                        return std::any_of(layer.tensors.begin(),
+                                           layer.tensors.end(),
+                                           [](const TensorUse &use) {
+                                             return use.forwardWrites;
+                                           });
+                      });
+}
+
 namespace {
 
-/// Phases of all groups, pack by pack.
+/// Phases of all groups.
 class PhaseList {
 public:
   PhaseList(const Problem &problem, const Layout &layout)
-      : layout(layout), shares(sharesOf(problem.batch, layout.groups)) {}
+      : problem(problem), layout(layout),
+        shares(sharesOf(problem.batch, layout.groups)),
+        packOf(static_cast<size_t>(layout.groups) * layout.pipeline, {-1, -1}) {
+  }
 
+  /// A pack of all groups, all its microbatches.
   void add(PhaseKind kind, int first, int last, int device, int64_t microbatch,
            std::vector<int> keep) {
     int64_t sample = 0;
     for (int g = 0; g < layout.groups; ++g) {
-      PhaseChoice phase;
-      phase.device = g * layout.pipeline + device;
-      phase.group = g;
-      phase.kind = kind;
-      phase.firstLayer = first;
-      phase.lastLayer = last;
+      PhaseChoice phase = phaseOf(g, kind, first, last, device);
       if (std::any_of(keep.begin(), keep.end(), [](int k) { return k > 0; }))
         phase.keep = keep;
-      int64_t whole = shares[g] / microbatch;
-      if (whole > 0)
-        addPart(phase, microbatch, sample, whole);
-      int64_t left = shares[g] % microbatch;
-      if (left > 0)
-        addPart(phase, left, sample + whole * microbatch, 1);
+      for (Part part : partsOf(g, sample, microbatch))
+        addPart(phase, part);
       sample += shares[g];
+    }
+  }
+
+  /// The packs of a turn, each device going through its own in 1F1B order, all
+  /// devices at once: in every round the next of each that has what it needs.
+  void addTurn() {
+    int64_t sample = 0;
+    std::vector<std::vector<Part>> parts; // by group
+    for (int g = 0; g < layout.groups; ++g) {
+      parts.push_back(partsOf(g, sample, layout.backwardSize(layout.turn())));
+      sample += shares[g];
+    }
+    Counts forwards(layout.groups, std::vector<size_t>(layout.turnPacks, 0));
+    Counts backwards = forwards;
+    for (bool more = true; more;) {
+      more = false;
+      const Counts forwardsBefore = forwards, backwardsBefore = backwards;
+      for (int j = 0; j < layout.turnPacks; ++j)
+        for (int g = 0; g < layout.groups; ++g) {
+          size_t &f = forwards[g][j], &b = backwards[g][j];
+          size_t ahead = layout.turnPacks - 1 - j;
+          bool last = ahead == 0;
+          bool forward = f < parts[g].size() && f - b <= ahead &&
+                         (j == 0 || f < forwardsBefore[g][j - 1]);
+          bool backward = !last && b < f && b < backwardsBefore[g][j + 1] &&
+                          (f == parts[g].size() || f - b > ahead);
+          if (backward)
+            addTurnPart(g, j, PhaseKind::Backward, parts[g][b++]);
+          else if (forward)
+            addTurnPart(g, j, last ? PhaseKind::Turn : PhaseKind::Forward,
+                        parts[g][f++]);
+          if (last)
+            b = f;
+          more |= forward || backward || b < parts[g].size();
+        }
     }
   }
 
   std::vector<PhaseChoice> phases;
 
 private:
+  /// Microbatches of one size.
+  struct Part {
+    int64_t firstSample = 0, microbatch = 1, trips = 1;
+  };
+  using Counts = std::vector<std::vector<size_t>>; ///< by group and pack
+
+  const Problem &problem;
   const Layout &layout;
   std::vector<int64_t> shares;
+  std::vector<std::pair<int, int>> packOf; ///< by device: its last layers
 
-  void addPart(PhaseChoice phase, int64_t microbatch, int64_t firstSample,
-               int64_t trips) {
-    phase.microbatch = microbatch;
-    phase.firstSample = firstSample;
-    phase.trips = trips;
+  PhaseChoice phaseOf(int group, PhaseKind kind, int first, int last,
+                      int device) const {
+    PhaseChoice phase;
+    phase.device = group * layout.pipeline + device;
+    phase.group = group;
+    phase.kind = kind;
+    phase.firstLayer = first;
+    phase.lastLayer = last;
+    return phase;
+  }
+
+  /// Of a group's share, which begins with `sample`.
+  std::vector<Part> partsOf(int group, int64_t sample,
+                            int64_t microbatch) const {
+    int64_t whole = shares[group] / microbatch;
+    int64_t left = shares[group] % microbatch;
+    std::vector<Part> parts;
+    if (layout.turnPacks > 1)
+      for (int64_t i = 0; i < whole; ++i)
+        parts.push_back({sample + i * microbatch, microbatch, 1});
+    else if (whole > 0)
+      parts.push_back({sample, microbatch, whole});
+    if (left > 0)
+      parts.push_back({sample + whole * microbatch, left, 1});
+    return parts;
+  }
+
+  void addTurnPart(int group, int j, PhaseKind kind, const Part &part) {
+    int pack = layout.turn() + j;
+    PhaseChoice phase =
+        phaseOf(group, kind, layout.firstBackward(pack),
+                layout.backwardEnds[pack], layout.backwardDevice(pack));
+    if (kind != PhaseKind::Turn)
+      phase.keep = keepAll(problem, phase.firstLayer, phase.lastLayer);
+    addPart(phase, part);
+  }
+
+  void addPart(PhaseChoice phase, const Part &part) {
+    phase.microbatch = part.microbatch;
+    phase.firstSample = part.firstSample;
+    phase.trips = part.trips;
+    std::pair<int, int> pack{phase.firstLayer, phase.lastLayer};
+    phase.goesOn = layout.turnPacks > 1 && packOf[phase.device] == pack;
+    packOf[phase.device] = pack;
     phases.push_back(phase);
   }
 };
@@ -122,7 +210,6 @@ private:
 std::vector<PhaseChoice> phasesOf(const Problem &problem,
                                   const Layout &layout) {
   PhaseList list(problem, layout);
-  int turn = static_cast<int>(layout.backwardEnds.size()) - 1;
   std::vector<char> can = layout.canKeep();
   // Levels that keep bytes where they cannot stay become the highest that
   // keeps none.
@@ -141,16 +228,21 @@ std::vector<PhaseChoice> phasesOf(const Problem &problem,
   for (int f = 0; f < static_cast<int>(layout.forwardEnds.size()); ++f) {
     int first = layout.firstForward(f), last = layout.forwardEnds[f];
     list.add(PhaseKind::Forward, first, last, layout.forwardDevice(f),
-             layout.forwardMicrobatch,
+             layout.forwardSize(f),
              problem.training ? levels(first, last, true) : std::vector<int>());
   }
-  for (int pack = turn; pack >= 0; --pack)
-    list.add(pack == turn ? PhaseKind::Turn : PhaseKind::Backward,
+  int pack = static_cast<int>(layout.backwardEnds.size()) - 1;
+  if (layout.turnPacks > 1) {
+    list.addTurn();
+    pack = layout.turn() - 1;
+  }
+  for (; pack >= 0; --pack)
+    list.add(layout.isTurn(pack) ? PhaseKind::Turn : PhaseKind::Backward,
              layout.firstBackward(pack), layout.backwardEnds[pack],
-             layout.backwardDevice(pack), layout.backwardMicrobatch,
-             pack == turn ? std::vector<int>()
-                          : levels(layout.firstBackward(pack),
-                                   layout.backwardEnds[pack], false));
+             layout.backwardDevice(pack), layout.backwardSize(pack),
+             layout.isTurn(pack) ? std::vector<int>()
+                                 : levels(layout.firstBackward(pack),
+                                          layout.backwardEnds[pack], false));
   return std::move(list.phases);
 }
 

@@ -30,11 +30,18 @@ struct Layout {
   int groups = 1;   ///< G
   int pipeline = 1; ///< Q, devices of a group
   Placement placement = Placement::Ring;
-  /// Last layer of each pack, ascending. The last backward pack is the turn and
-  /// ends with layer R-1; forward packs cover the layers before it. A
-  /// forward-only problem has no backward packs.
+  /// Last layer of each pack, ascending. The last `turnPacks` backward packs
+  /// are the turn and end with layer R-1; forward packs cover the layers before
+  /// it. A forward-only problem has no backward packs.
   std::vector<int> forwardEnds, backwardEnds;
+  /// How many packs do forward and backward of the microbatches in turn (1F1B),
+  /// each on a device of its own: up to `pipeline`. One of several is a phase
+  /// of its own for every microbatch, and so are all phases of the layout.
+  int turnPacks = 1;
   int64_t forwardMicrobatch = 1, backwardMicrobatch = 1;
+  /// By pack, where that differs. The turn has one size. Empty: the sizes above
+  /// throughout.
+  std::vector<int64_t> forwardSizes, backwardSizes;
   /// By layer, the level of keeping (Phase::keep) in backward packs but the
   /// turn. Bytes are kept only where canKeep(). Empty: nothing.
   std::vector<int> keep;
@@ -47,11 +54,18 @@ struct Layout {
   }
   int forwardDevice(int pack) const { return pack % pipeline; }
   int backwardDevice(int pack) const;
+  /// The first backward pack of the turn.
+  int turn() const { return static_cast<int>(backwardEnds.size()) - turnPacks; }
+  bool isTurn(int pack) const { return pack >= turn(); }
   /// The first layer of the turn: those before it have levels.
   int turnLayer() const {
-    return backwardEnds.empty()
-               ? 0
-               : firstBackward(static_cast<int>(backwardEnds.size()) - 1);
+    return backwardEnds.empty() ? 0 : firstBackward(turn());
+  }
+  int64_t forwardSize(int pack) const {
+    return forwardSizes.empty() ? forwardMicrobatch : forwardSizes[pack];
+  }
+  int64_t backwardSize(int pack) const {
+    return backwardSizes.empty() ? backwardMicrobatch : backwardSizes[pack];
   }
   /// By layer before the turn: whether its saved block can stay from forward to
   /// backward, which have the same device and microbatches.
@@ -70,8 +84,13 @@ std::vector<int64_t> sharesOf(int64_t batch, int groups);
 /// what remains there.
 bool canSplit(const Problem &problem, int groups, int64_t microbatch);
 
+/// Whether a turn may have several packs: groups are then mixed in issue order,
+/// but what forwards write goes from sample to sample.
+bool canTakeTurns(const Problem &problem, int groups);
+
 /// In issue order: by pack, its groups side by side, what remains of a share
-/// behind the phase that leaves it.
+/// behind the phase that leaves it; a turn of several packs as its devices go
+/// through it, all at once.
 std::vector<PhaseChoice> phasesOf(const Problem &problem, const Layout &layout);
 
 /// Devices that update: of each tensor the group whose device has least to

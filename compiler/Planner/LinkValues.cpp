@@ -90,8 +90,9 @@ bool ValueBuilder::isNext(int p, int q) const {
 }
 
 bool ValueBuilder::staysBetween(Place place, int p, int q) const {
-  return choices.stay &&
-         (place == Place::Device || (place == Place::Adjacent && isNext(p, q)));
+  return b.phases[p].block == b.phases[q].block ||
+         (choices.stay && (place == Place::Device ||
+                           (place == Place::Adjacent && isNext(p, q))));
 }
 
 bool ValueBuilder::copiesBetween(Place place, int p, int q) const {

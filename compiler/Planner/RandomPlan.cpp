@@ -54,9 +54,27 @@ Layout RandomPlans::layout() {
       uniformLayout(problem, groups, pipeline,
                     chance(50) ? Placement::Ring : Placement::Mirror,
                     cuts(problem.layerCount()), microbatch());
+  // A turn of several packs.
+  int packs = static_cast<int>(layout.backwardEnds.size());
+  if (int most = std::min(packs, pipeline);
+      most > 1 && canTakeTurns(problem, groups) && chance(30)) {
+    layout.turnPacks = 2 + below(most - 1);
+    layout.forwardEnds.resize(static_cast<size_t>(layout.turn()));
+  }
   // Forward packs of their own, without those that keep.
   if (!layout.forwardEnds.empty() && problem.training && chance(40))
     layout.forwardEnds = cuts(layout.forwardEnds.back() + 1);
+  bool sliceable = std::all_of(
+      problem.values.begin(), problem.values.end(),
+      [](const Value &value) { return value.isInput() || value.sliceable; });
+  if (problem.training && sliceable && !problem.mixing && chance(30)) {
+    for (size_t pack = 0; pack < layout.forwardEnds.size(); ++pack)
+      layout.forwardSizes.push_back(microbatch());
+    for (int pack = 0; pack < packs; ++pack)
+      layout.backwardSizes.push_back(layout.isTurn(pack) && pack > layout.turn()
+                                         ? layout.backwardSizes.back()
+                                         : microbatch());
+  }
   return layout;
 }
 
@@ -135,7 +153,7 @@ Decisions RandomPlans::draw(int attempt) {
   bool keeps = std::any_of(
       decisions.choices.phases.begin(), decisions.choices.phases.end(),
       [](const PhaseChoice &phase) { return !phase.keep.empty(); });
-  if (!keeps && drawn.pipeline > 1 && chance(60))
+  if (!keeps && drawn.pipeline > 1 && drawn.turnPacks == 1 && chance(60))
     scatter(decisions.choices, drawn.pipeline);
   return decisions;
 }

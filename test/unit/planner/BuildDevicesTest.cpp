@@ -355,6 +355,70 @@ TEST(BuildDevices, GatheringHoldsUpNoRing) {
   EXPECT_EQ(destination(plan, ring, Content::Value).slots, 2);
 }
 
+TEST(BuildDevices, PacksOfATurnGoForwardAndBackwardInTurn) {
+  // Three packs on three devices, all in the turn; five microbatches.
+  Problem problem = chain(3, 5);
+  Layout layout = uniformLayout(problem, 1, 3, Placement::Ring, {0, 1, 2}, 1);
+  layout.turnPacks = 3;
+  layout.forwardEnds.clear();
+  Choices choices = pipeline(problem, 1, 3, 1, 1);
+  choices.phases = phasesOf(problem, layout);
+  choices.overlap = true;
+  Plan plan = makePlan(problem, linked(3), choices);
+  ASSERT_EQ(problemsOf(plan, problem, linked(3)), "");
+  auto order = [&](int device) {
+    std::string text;
+    for (const Phase &phase : plan.phases)
+      if (phase.device == device)
+        text += name(phase.kind) + std::to_string(phase.firstSample) + " ";
+    return text;
+  };
+  EXPECT_EQ(order(0), "F0 F1 F2 B0 F3 B1 F4 B2 B3 B4 ");
+  EXPECT_EQ(order(1), "F0 F1 B0 F2 B1 F3 B2 F4 B3 B4 ");
+  EXPECT_EQ(order(2), "T0 T1 T2 T3 T4 ");
+  // A tensor comes once and stays, gradients are added up and stay.
+  EXPECT_EQ(count(plan, EventKind::LoadTensor), 3);
+  EXPECT_EQ(count(plan, EventKind::ZeroGradient), 3);
+  EXPECT_EQ(count(plan, EventKind::StoreGradient), 3);
+  // Nothing is made again, and of what is kept no more than three microbatches
+  // are there at once.
+  for (const Phase &phase : plan.phases)
+    for (const Step &step : phase.steps)
+      EXPECT_NE(step.kind, StepKind::Recompute);
+  int64_t saved = 0;
+  for (const Buffer &buffer : plan.buffers)
+    if (buffer.content == Content::Saved && buffer.device == 0)
+      saved = std::max(saved, buffer.end());
+  EXPECT_LE(saved, plan.peakBytes[0]);
+  // All go through at the pace of one device.
+  EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::SwapOut)],
+            3 * problem.tensors[0].gradientBytes);
+}
+
+TEST(BuildDevices, TheNextPackIsLoadedWhenATurnBegins) {
+  // Packs 2 and 3 in the turn, 0 and 1 before and behind it.
+  Problem problem = chain(4, 4);
+  Layout layout =
+      uniformLayout(problem, 1, 2, Placement::Ring, {0, 1, 2, 3}, 1);
+  layout.turnPacks = 2;
+  layout.forwardEnds = {0, 1};
+  Choices choices = pipeline(problem, 1, 2, 1, 1);
+  choices.phases = phasesOf(problem, layout);
+  choices.overlap = true;
+  Plan plan = makePlan(problem, linked(2), choices);
+  ASSERT_EQ(problemsOf(plan, problem, linked(2)), "");
+  // Behind the turn (layer 2 on device 0) comes layer 1: loaded before the
+  // first microbatch of the turn.
+  int load = eventOf(plan, EventKind::LoadTensor, 1, 1);
+  ASSERT_GE(load, 0);
+  EXPECT_EQ(plan.events[load].device, 0);
+  int turn = -1;
+  for (int p = static_cast<int>(plan.phases.size()) - 1; p >= 0; --p)
+    if (plan.phases[p].device == 0 && plan.phases[p].firstLayer == 2)
+      turn = p;
+  EXPECT_LT(load, runOf(plan, turn));
+}
+
 TEST(BuildDevices, ResidentCopiesAreRenewedFromTheOwner) {
   Problem problem = chain(2, 4);
   Choices choices = pipeline(problem, 4, 1, 2, 1);

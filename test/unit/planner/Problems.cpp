@@ -567,6 +567,18 @@ Choices randomChoices(const Problem &problem, const Machine &machine,
                               : groups[i / packs][i % packs];
     choices.phases.insert(choices.phases.end(), pack.begin(), pack.end());
   }
+  if (problem.training && ring > 1 && below(4) == 0) {
+    Layout layout =
+        uniformLayout(problem, choices.groups, ring,
+                      below(2) ? Placement::Ring : Placement::Mirror,
+                      ends(problem.layerCount()), backwardSize);
+    layout.forwardMicrobatch = forwardSize;
+    int most = std::min(ring, static_cast<int>(layout.backwardEnds.size()));
+    if (canTakeTurns(problem, choices.groups))
+      layout.turnPacks = 1 + below(most);
+    layout.forwardEnds.resize(static_cast<size_t>(layout.turn()));
+    choices.phases = phasesOf(problem, layout);
+  }
   choices.peers = below(4) > 0;
   if (below(2))
     for (size_t t = 0; t < problem.tensors.size(); ++t)
