@@ -11,6 +11,7 @@
 #include "runtime/engine/Order.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace harmony::runtime {
 
@@ -183,6 +184,43 @@ std::vector<bool> findRedundantWaits(const Blob &blob) {
   for (const CommandPlace &wait : findCommands(blob, HM_OP_WAIT))
     redundant.push_back(!order.isNeeded(wait));
   return redundant;
+}
+
+std::vector<BlobLine> withLateWait(const Blob &blob, uint64_t functionCount,
+                                   int64_t number) {
+  std::vector<CommandPlace> waits = findCommands(blob, HM_OP_WAIT);
+  if (number < 0 || number >= static_cast<int64_t>(waits.size()))
+    throw Error(ExitCode::Usage, "wait " + std::to_string(number) +
+                                     " does not exist, the step program has " +
+                                     std::to_string(waits.size()));
+  Span<HmQueue> queues = blob.queues(HM_PROGRAM_STEP);
+  auto *start = reinterpret_cast<const char *>(&blob.header());
+  const size_t size = blob.header().size;
+  std::vector<BlobLine> lines((size + sizeof(BlobLine) - 1) / sizeof(BlobLine));
+  char *bytes = lines.front().bytes;
+  std::memcpy(bytes, start, size);
+  auto *original =
+      &blob.commands(queues[waits[number].queue])[waits[number].command];
+  HmCommand wait = *original;
+  auto endsWith = [&](int64_t value) {
+    wait.a = value;
+    std::memcpy(bytes + (reinterpret_cast<const char *>(original) - start),
+                &wait, sizeof(wait));
+    try {
+      Blob(bytes, size, functionCount);
+      return true;
+    } catch (const Error &) { // it is stuck
+      return false;
+    }
+  };
+  // The most that is not stuck; more waits for more.
+  int64_t ends = original->a, stuck = queues[original->kernel].period + 1;
+  while (stuck - ends > 1) {
+    int64_t middle = ends + (stuck - ends) / 2;
+    (endsWith(middle) ? ends : stuck) = middle;
+  }
+  endsWith(ends);
+  return lines;
 }
 
 std::optional<EarlyRelease> findLastReader(const Blob &blob,

@@ -34,6 +34,16 @@ std::vector<CommandPlace> findCommands(const Blob &blob, HmOpcode opcode);
 /// all that it waits for. Executions overlap.
 std::vector<bool> findRedundantWaits(const Blob &blob);
 
+struct alignas(64) BlobLine {
+  char bytes[64];
+};
+
+/// The blob's bytes, one of the waits made late: it waits for as many more
+/// signals of its queue as it can without getting stuck, which may be none.
+/// Throws Usage where there is no such wait.
+std::vector<BlobLine> withLateWait(const Blob &blob, uint64_t functionCount,
+                                   int64_t number);
+
 /// The last command before a release on its queue that reads bytes which are
 /// released and computes something that is used; none where no command of the
 /// queue does.

@@ -133,10 +133,11 @@ void checkTogether(const Options &o, const CLI::App &app, const Blob &blob) {
     refuse("--profile needs two steps, the first of which does not count; "
            "--steps is " +
            std::to_string(o.steps));
-  if (o.diskPath.empty() && (o.diskMemory || o.diskPaging))
+  bool givesMemory = app.count("--disk-memory") != 0;
+  if (o.diskPath.empty() && (givesMemory || o.diskPaging))
     refuse(std::string(o.diskPaging ? "--disk-paging" : "--disk-memory") +
            " needs --disk-path DIR");
-  if (o.diskMemory && o.diskPaging)
+  if (givesMemory && o.diskPaging)
     refuse("--disk-memory and --disk-paging exclude each other");
   if ((o.enforceLinks || o.virtualTime) && blob.links().empty())
     refuse(std::string(o.virtualTime ? "--virtual-time" : "--enforce-links") +
@@ -158,6 +159,8 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
   auto optimizer = static_cast<HmOptimizer>(blob.header().optimizer);
   o.hyperparameters = defaultHyperparameters(optimizer);
   o.threads = usableProcessors();
+  o.diskPath = blob.string(blob.header().diskPath);
+  o.diskMemory = static_cast<uint64_t>(blob.header().diskMemory);
   CLI::App app(std::string("Trains ") + blob.string(blob.header().model) +
                    ", compiled by harmonyc " +
                    blob.string(blob.header().compiler) +
@@ -298,6 +301,7 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
   group->add_flag("--paranoid", o.paranoid, "")->group("");
   group->add_flag("--count-allocations", o.countAllocations, "")->group("");
   group->add_flag("--count-waits", o.countWaits, "")->group("");
+  group->add_option("--late-wait", o.lateWait, "")->group("");
   group->add_flag("--find-races", o.findRaces, "")->group("");
   group->add_flag("--disk-paging", o.diskPaging, "")->group("");
   group->add_option("--drop-wait", o.dropWait, "")->group("");

@@ -57,6 +57,7 @@ struct Options {
   bool diskPaging = false; // the system pages the store on disk
   bool countWaits = false;
   bool findRaces = false;
+  std::optional<int64_t> lateWait;
   std::optional<int64_t> dropWait;
   std::optional<int64_t> earlyRelease; // implies poison
 };

@@ -256,6 +256,9 @@ private:
                      ? "; the plan says " + number(planned) + " s per step"
                      : std::string()));
     }
+    if (options.lateWait)
+      log->note("negative control: wait " + std::to_string(*options.lateWait) +
+                " is late");
     if (options.dropWait)
       log->note("negative control: wait " + std::to_string(*options.dropWait) +
                 " is dropped");
@@ -541,6 +544,12 @@ int runExecutable(const Payload &payload,
     return 0;
   }
   SignalHandlers handlers;
+  if (options.lateWait) {
+    std::vector<BlobLine> lines =
+        withLateWait(blob, payload.functionCount, *options.lateWait);
+    Blob late(lines.front().bytes, blob.header().size, payload.functionCount);
+    return Trainer(payload, late, options).run();
+  }
   return Trainer(payload, blob, options).run();
 }
 

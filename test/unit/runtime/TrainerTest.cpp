@@ -208,6 +208,10 @@ TEST_F(TrainerTest, NegativeControlsAreNumberedAndShow) {
             "after step 1 parameter 'w' is not finite; nothing was saved");
   EXPECT_NE(text.find("release 0 comes too early"), std::string::npos);
   EXPECT_EQ(with({"--drop-wait", "4"}), 2);
+  EXPECT_EQ(with({"--late-wait", "4"}), 2);
+  ASSERT_EQ(with({"--late-wait", "3"}), 0) << message;
+  EXPECT_NE(text.find("wait 3 is late"), std::string::npos);
+  EXPECT_EQ(weights(saved), train(1));
 }
 
 TEST_F(TrainerTest, VirtualTimeIsMarked) {
