@@ -319,6 +319,9 @@ int Compilation::plan() {
 
 PlanOutcome Compilation::planOn(const planner::Machine &machine) {
   OwningOpRef<ModuleOp> copy = cast<ModuleOp>((*module)->clone());
+  // A task that is there already is not lowered, and then has no costs.
+  for (auto task : llvm::make_early_inc_range(copy->getOps<schedule::TaskOp>()))
+    task.erase();
   OwningOpRef<ModuleOp> scratch = ModuleOp::create(UnknownLoc::get(&context));
   std::swap(module, copy);
   std::swap(kernels, scratch);
@@ -419,6 +422,8 @@ int Compilation::codegen(SmallVectorImpl<char> &payload) {
   info.numericsKey = numericsKey;
   info.fingerprint = fingerprint = makeFingerprint();
   info.planSummary = describePlan();
+  info.diskPath = options.diskPath;
+  info.diskMemory = diskMemory(options);
   info.isa =
       target.isa == HostTarget::Isa::Avx512 ? HM_ISA_AVX512 : HM_ISA_AVX2;
   info.optimizer = !training                     ? HM_OPTIMIZER_NONE

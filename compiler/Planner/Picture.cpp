@@ -432,8 +432,9 @@ private:
     y += phaseHeight + 1;
   }
 
-  static std::string rowName(const Queue &queue) {
-    const char *what = queue.lane == 0 ? ", weights" : ", values";
+  std::string rowName(int index) const {
+    const Queue &queue = plan.queues[index];
+    const char *what = queue.lane == 1 ? ", values" : ", weights";
     switch (queue.kind) {
     case QueueKind::Compute:
       return "compute";
@@ -442,11 +443,18 @@ private:
     case QueueKind::Out:
       return std::string("out") + what;
     case QueueKind::Peer:
-      return std::string("to devices") + what;
-    case QueueKind::Host:
       break;
+    case QueueKind::Host:
+      return "updates";
     }
-    return "host";
+    std::set<int> destinations;
+    for (const Event &event : plan.events)
+      if (event.queue == index)
+        destinations.insert(event.device);
+    return (destinations.size() == 1
+                ? "to device " + std::to_string(*destinations.begin())
+                : std::string("to devices")) +
+           what;
   }
 
   void drawHeader(const std::string &text) {
@@ -491,7 +499,7 @@ private:
     for (QueueKind kind :
          {QueueKind::Compute, QueueKind::In, QueueKind::Out, QueueKind::Peer})
       for (int q : queuesOf(kind, device))
-        drawRow(q, rowName(plan.queues[q]),
+        drawRow(q, rowName(q),
                 kind == QueueKind::Compute ? computeHeight : rowHeight);
     drawMemory(device, peak, capacity);
     y += 12;
@@ -502,7 +510,8 @@ private:
     drawHeader("host: store of " + bytesText(plan.hostBytes));
     for (size_t i = 0; i < queues.size(); ++i)
       drawRow(queues[i],
-              queues.size() > 1 ? "updates " + std::to_string(i) : "updates",
+              queues.size() > 1 ? rowName(queues[i]) + " " + std::to_string(i)
+                                : rowName(queues[i]),
               rowHeight);
     y += 2;
   }
