@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 #define HM_PROGRAM_MAGIC 0x31474d50524148ULL /* "HARPMG1" */
-#define HM_PROGRAM_VERSION 4u
+#define HM_PROGRAM_VERSION 5u
 #define HM_NONE 0xffffffffu
 
 /* A kernel computes the indices [begin, end) of its outermost parallel
@@ -70,11 +70,11 @@ enum HmSpace {
                      */
   HM_SPACE_SCALARS, /* the step's scalars: an array of float, see HmScalar */
   HM_SPACE_CONSTANT, /* the blob's constant section, read only */
-  HM_SPACE_DUMP, /* gradients on their way to --dump-grads. Allocated only
-                    then; commands with a reference here are skipped (but
-                    signal) unless the step is dumped */
-  HM_SPACE_RESULTS /* the engine's own, never in a blob: what an execution
-                      leaves at the homes of loss terms, kept from the next */
+  HM_SPACE_DUMP,     /* gradients on their way to --dump-grads. Allocated only
+                        then; commands with a reference here are skipped (but
+                        signal) unless the step is dumped */
+  HM_SPACE_RESULTS   /* the engine's own, never in a blob: what an execution
+                        leaves at the homes of loss terms, kept from the next */
 };
 
 /* address = base(space, device) + offset + slot * stride + (i % d) * part,
@@ -221,8 +221,8 @@ typedef struct HmCommand {
                      else takes no time */
   double lastSeconds; /* launches: beside that, in the last iteration of the
                          enclosing loop, or outside of one */
-  uint32_t task;  /* launches and fills: 1 + index in the section of tasks; 0:
-                     none */
+  uint32_t task; /* launches and fills: 1 + index in the section of tasks; 0:
+                    none */
   uint32_t reserved;
 } HmCommand;
 
@@ -433,10 +433,10 @@ typedef struct HmResource {
    links and the resources that they share: those of all transfers under way, in
    their latency or after, grow alike until a link or resource is full, where
    those that cross it stay while the others grow on. On a fixed link a transfer
-   has all of bytesPerSecond, whoever else is under way. Copies within one device or
-   within the host, and those to the dump space, take no time. At most one link
-   from one endpoint to another; where there is none, transfers are not timed.
-   Read by --virtual-time and --enforce-links alone. */
+   has all of bytesPerSecond, whoever else is under way. Copies within one
+   device or within the host, and those to the dump space, take no time. At most
+   one link from one endpoint to another; where there is none, transfers are not
+   timed. Read by --virtual-time and --enforce-links alone. */
 typedef struct HmLink {
   int32_t from, to; /* device, or HM_HOST_ENDPOINT */
   double bytesPerSecond;
@@ -469,6 +469,10 @@ typedef struct HmHeader {
   HmSection devices, variables, gradients, inputs, outputs, lossTerms, scalars;
   HmSection kernels, gemms, convolutions, refs, commands, queues;
   HmSection links, resources, tasks;
+  HmString diskPath; /* folder of a host store on disk; empty: in memory. Both
+                        are defaults of the executable's flags */
+  uint32_t reserved;
+  int64_t diskMemory; /* bytes of that store in memory at once; 0: chosen */
 } HmHeader;
 
 #ifdef __cplusplus

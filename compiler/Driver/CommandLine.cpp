@@ -19,6 +19,12 @@ const std::vector<std::string> harmony::kStages = {
     "import", "normalize", "layers", "differentiate",
     "plan",   "schedule",  "memory", "codegen"};
 
+int64_t harmony::diskMemory(const CompilerOptions &options) {
+  const std::optional<MemorySize> &size =
+      options.diskMemory ? options.diskMemory : options.hostMemory;
+  return size && !options.diskPath.empty() ? size->bytes : 0;
+}
+
 std::optional<MemorySize> harmony::parseMemorySize(const std::string &text) {
   static const std::pair<const char *, double> units[] = {
       {"", 1},
@@ -139,7 +145,15 @@ void addPlanning(CLI::App *app, CompilerOptions &options) {
           "capacity of each device, or a share of the training state over all "
           "devices together (50%); default: what is available");
   addSize(app, "--host-memory", options.hostMemory, false,
-          "budget of the host store");
+          "budget of the host store; with --disk-path, of what it has in "
+          "memory");
+  app->add_option("--disk-path", options.diskPath,
+                  "the executable's host store lies on disk, in this folder of "
+                  "the machine that it runs on (its --disk-path overrides)")
+      ->type_name("DIR");
+  addSize(app, "--disk-memory", options.diskMemory, false,
+          "of a host store on disk, what is in memory at once (the "
+          "executable's --disk-memory overrides); default: --host-memory");
   app->add_option("--machine", options.machine,
                   "devices, speeds and links: a machine file (JSON), or one "
                   "of " +
@@ -236,6 +250,8 @@ std::string checkTogether(const CLI::App &command,
         return std::string(flag);
     return std::string();
   };
+  if (given("--disk-memory") && options.diskPath.empty())
+    return "--disk-memory needs --disk-path DIR";
   if (given("--plan-in"))
     if (std::string flag = firstOf({"--microbatch", "--schedule", "--residency",
                                     "--update", "--recompute", "--optimizer-on",

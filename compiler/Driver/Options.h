@@ -44,6 +44,8 @@ struct CompilerOptions {
   std::string target = "host"; ///< host, host:avx2, host:avx512
   std::optional<MemorySize> deviceMemory;
   std::optional<MemorySize> hostMemory;
+  std::string diskPath; ///< of the host store; empty: in memory
+  std::optional<MemorySize> diskMemory;
   std::string machine;        ///< name or file; empty: built in
   std::optional<int> devices; ///< default: the machine's; built in: 1
 
@@ -85,6 +87,10 @@ std::optional<CompilerOptions> parseCommandLine(int argc, char **argv,
 
 /// Parses a size; nothing if the text is none.
 std::optional<MemorySize> parseMemorySize(const std::string &text);
+
+/// Bytes of a host store on disk that may be in memory: --disk-memory, else
+/// --host-memory; 0: the executable chooses.
+int64_t diskMemory(const CompilerOptions &options);
 
 /// What --machine knows by name, for messages.
 std::string machineNames();

@@ -192,6 +192,8 @@ planner::Machine harmony::loadMachine(const CompilerOptions &options,
     }
     if (options.hostMemory)
       machine.hostBytes = options.hostMemory->bytes;
+    if (!options.diskPath.empty())
+      machine.hostBytes = 0; // the disk's room is seen when the program runs
     return machine;
   } catch (const planner::Error &e) {
     error = e.what();

@@ -151,7 +151,8 @@ private:
     const HmHeader &h = *blob.head;
     where = "header: ";
     for (HmString s :
-         {h.model, h.compiler, h.numericsKey, h.fingerprint, h.planSummary})
+         {h.model, h.compiler, h.numericsKey, h.fingerprint, h.planSummary,
+          h.diskPath})
       checkString(s, "string");
     requireIn(h.isa, 0, HM_ISA_AVX512 + 1, "isa");
     requireIn(h.optimizer, 0, HM_OPTIMIZER_NONE + 1, "optimizer");

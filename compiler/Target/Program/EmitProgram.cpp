@@ -402,6 +402,8 @@ private:
     header.optimizer = info.optimizer;
     header.weightsKind = 0;
     header.hostBytes = alignTo64(getHostBytes(module));
+    header.diskPath = sections.addString(info.diskPath);
+    header.diskMemory = info.diskMemory;
     header.dumpBytes = dumpBytes;
   }
 };

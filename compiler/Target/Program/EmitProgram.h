@@ -24,6 +24,8 @@ struct ProgramInfo {
   std::string numericsKey;
   std::string fingerprint; ///< hexadecimal
   std::string planSummary; ///< for --print-plan
+  std::string diskPath;    ///< of the host store; empty: in memory
+  int64_t diskMemory = 0;  ///< bytes of that store in memory; 0: not said
   HmIsa isa = HM_ISA_AVX2;
   HmOptimizer optimizer = HM_OPTIMIZER_NONE;
   int64_t libraryBytes =
