@@ -80,26 +80,43 @@ std::vector<Pack> packsOf(const Plan &plan) {
   return kept;
 }
 
-/// What a backward pack, or the forward pack that keeps for it, does to have
-/// saved blocks.
-std::string keepText(const Phase &phase, const Problem &problem) {
+/// The backward phase of a layer, of the first samples, or null.
+const Phase *backwardOf(const Plan &plan, int layer) {
+  for (const Phase &phase : plan.phases)
+    if (phase.kind == PhaseKind::Backward && phase.firstLayer <= layer &&
+        layer <= phase.lastLayer)
+      return &phase;
+  return nullptr;
+}
+
+/// What becomes of the saved blocks of a pack between forward and backward.
+std::string keepText(const Phase &pack, const Plan &plan,
+                     const Problem &problem) {
   double saved = 0, kept = 0, forward = 0, again = 0;
-  for (int l = phase.firstLayer; l <= phase.lastLayer; ++l) {
-    const Cost &cost = problem.cost(l, phase.microbatch);
-    int level = phase.level(l);
+  bool keeps = false;
+  for (int l = pack.firstLayer; l <= pack.lastLayer; ++l) {
+    const Phase *phase = backwardOf(plan, l);
+    if (!phase)
+      continue;
+    const Cost &cost = problem.cost(l, phase->microbatch);
+    int level = phase->level(l);
+    keeps |= level > 0;
     saved += static_cast<double>(cost.savedBytes);
     kept += static_cast<double>(cost.keptBytes(level));
     forward += cost.forwardSeconds;
-    if (level == 0 || cost.restBytes(level) > 0)
-      again += cost.recomputeSeconds(level);
+    for (const Step &step : phase->steps)
+      if (step.layer == l && step.kind == StepKind::Recompute)
+        again += cost.recomputeSeconds(level);
   }
-  if (kept == 0)
-    return ", recomputed";
   if (again == 0)
-    return ", activations kept";
+    return keeps ? ", activations kept" : ", nothing to recompute";
   auto percent = [](double part, double all) {
     return std::to_string(std::lround(100 * part / all)) + " % of ";
   };
+  if (kept == 0)
+    return again == forward
+               ? ", recomputed"
+               : ", " + percent(again, forward) + "the forward recomputed";
   return ", " + percent(kept, saved) + "the activations kept, " +
          percent(again, forward) + "the forward recomputed";
 }
@@ -118,7 +135,7 @@ std::string packText(const Pack &pack, const Plan &plan,
     text += ", microbatches of " + listText(pack.sizes);
   if (problem.training)
     text += phase.kind == PhaseKind::Turn ? ", forward and backward fused"
-                                          : keepText(phase, problem);
+                                          : keepText(phase, plan, problem);
   return text + "\n";
 }
 

@@ -53,8 +53,7 @@ LogicalResult SlotAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (bytes < 0)
     return emitError() << "slot size is " << bytes
                        << " bytes, expected at least 0";
-  if ((kind == SlotKind::saved || kind == SlotKind::workspace ||
-       kind == SlotKind::parameter) &&
+  if ((kind == SlotKind::workspace || kind == SlotKind::parameter) &&
       index != 0)
     return emitError() << "slot index of " << stringifySlotKind(kind) << " is "
                        << index << ", expected 0: a task has one";

@@ -101,7 +101,7 @@ def Harmony_SlotAttr : Harmony_Attr<"Slot", "slot"> {
   let summary = "an operand of a task: kind, index, size in bytes";
   let description = [{
     In a layer's tasks: `argument` i and `result` r of the forward function, `cotangent` r of result r,
-    `gradient` i of argument i, one `saved` block. In an update: `parameter` 0, `gradient` k its k-th
+    `gradient` i of argument i, `saved` s segment s of the saved block. In an update: `parameter` 0, `gradient` k its k-th
     part, `state` s, `scalar` k; in a contribution: `gradient` k and `result` 0. In prologue and epilogue: `argument`
     and `result`.
     `workspace` 0 holds what lives within one run alone.

@@ -422,6 +422,20 @@ private:
                        phase.firstSample);
   }
 
+  /// Segment s of a saved block begins where level s + 1 ends to keep, and is
+  /// kept from the level behind that on.
+  AtAttr savedSegment(const planner::Phase &phase, int layer, int64_t segment,
+                      Point point) {
+    const planner::Cost &cost = problem.cost(layer, phase.microbatch);
+    int level = phase.level(layer);
+    int64_t start = cost.keeps.empty() ? 0 : cost.keptBytes(segment + 1);
+    bool kept = start < cost.keptBytes(level);
+    return at(places.find(PlanContent::Saved, layer,
+                          kept ? planner::keptPart : -1, phase.device, point,
+                          phase.firstSample),
+              kept ? start : start - cost.keptBytes(level));
+  }
+
   /// Arguments of the layer for whose gradient a consumer that comes earlier in
   /// backward order has already contributed.
   std::vector<int> accumulated(int layer) {
@@ -495,8 +509,7 @@ private:
       case SlotKind::result:
         return operand(layer.results[i]);
       case SlotKind::saved:
-        return place(PlanContent::Saved, step.layer,
-                     phase.level(step.layer) > 0 ? planner::keptPart : -1);
+        return savedSegment(phase, step.layer, i, point);
       case SlotKind::workspace:
         return place(PlanContent::Workspace, step.layer);
       case SlotKind::cotangent: {
@@ -523,7 +536,8 @@ private:
       name = forwardTaskName(layer.function, phase.microbatch);
       break;
     case StepKind::Recompute:
-      name = recomputeTaskName(layer.function, phase.microbatch);
+      name = recomputeTaskName(layer.function, phase.microbatch,
+                               phase.level(step.layer));
       break;
     case StepKind::Backward:
       name = backwardTaskName(layer.function, phase.microbatch,

@@ -9,6 +9,7 @@
 
 #include "dialects/NN/NN.h"
 #include "passes/Layers/Passes.h"
+#include "passes/Tasks/KeepLevels.h"
 #include "passes/Tasks/LowerTask.h"
 #include "passes/Tasks/StepTasks.h"
 #include "passes/Tasks/View.h"
@@ -328,7 +329,9 @@ private:
       task.argumentIndices.push_back(i);
     }
     int64_t results = binding.results.size();
+    const SavedSegments &segments = segmentsOf(function);
     task.savedTypes = savedTypes(function);
+    task.savedSegments = segments.segmentOf;
     for (int64_t i = 0; i < function.getNumResults(); ++i) {
       bool saved = i >= results;
       bool accumulator = !saved && binding.results[i].scalar >= 0;
@@ -344,13 +347,14 @@ private:
     if (failed(lowered))
       return failure();
     cost.forwardSeconds = seconds(*lowered);
-    cost.savedBytes = lowered->saved;
+    cost.savedBytes = lowered->savedStarts.back();
     cost.forwardWorkspace = lowered->workspace;
+    SmallVector<int64_t> starts = lowered->savedStarts;
     if (!options.training)
       return success();
     // The same again for backward phases, without the accumulators and what the
     // forward has assigned.
-    task.name = recomputeTaskName(binding.function, u);
+    task.name = recomputeTaskName(binding.function, u, 0);
     for (int64_t i = 0; i < results; ++i)
       if (task.accumulate[i] || task.resultKinds[i] == SlotKind::argument) {
         task.accumulate[i] = false;
@@ -360,7 +364,53 @@ private:
     if (failed(lowered))
       return failure();
     cost.forwardWorkspace = std::max(cost.forwardWorkspace, lowered->workspace);
+    for (int kept = 0; kept < segments.count; ++kept) {
+      lowered = lowerRecomputation(binding, function, segments, kept, u);
+      if (failed(lowered))
+        return failure();
+      cost.keeps.push_back(
+          {starts[kept], seconds(*lowered), lowered->workspace});
+    }
+    cost.keeps.push_back({cost.savedBytes, 0, 0});
     return success();
+  }
+
+  /// What makes the saved values again behind the first `kept` segments.
+  FailureOr<TaskCost> lowerRecomputation(const LayerBinding &binding,
+                                         func::FuncOp forward,
+                                         const SavedSegments &segments,
+                                         int kept, int64_t u) {
+    OwningOpRef<func::FuncOp> function =
+        makeRecomputation(forward, segments, kept);
+    TaskOptions task;
+    task.name = recomputeTaskName(binding.function, u, kept + 1);
+    task.microbatch = u;
+    task.savedTypes = savedTypes(forward);
+    task.savedSegments = segments.segmentOf;
+    for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
+      task.argumentKinds.push_back(SlotKind::argument);
+      task.argumentIndices.push_back(i);
+    }
+    for (auto [index, segment] : llvm::enumerate(segments.segmentOf)) {
+      bool argument = segment < kept;
+      (argument ? task.argumentKinds : task.resultKinds)
+          .push_back(SlotKind::saved);
+      (argument ? task.argumentIndices : task.resultIndices).push_back(index);
+    }
+    task.accumulate.assign(task.resultKinds.size(), false);
+    task.discard.assign(task.resultKinds.size(), false);
+    return lowerTask(*function, task, module, kernels);
+  }
+
+  /// Decided at one size for all, so that a level is the same values for each.
+  const SavedSegments &segmentsOf(func::FuncOp function) {
+    auto [it, isNew] = savedSegments.try_emplace(function.getName());
+    if (isNew)
+      it->second = divideSaved(
+          function, savedCount(function),
+          model.problem.microbatches[model.problem.microbatches.size() / 2],
+          options.rates);
+    return it->second;
   }
 
   LogicalResult lowerBackward(const planner::Layer &layer,
@@ -387,8 +437,9 @@ private:
     if (module.lookupSymbol(task.name))
       return success();
     task.microbatch = u;
-    task.savedTypes =
-        savedTypes(symbols.lookup<func::FuncOp>(binding.function));
+    auto forward = symbols.lookup<func::FuncOp>(binding.function);
+    task.savedTypes = savedTypes(forward);
+    task.savedSegments = segmentsOf(forward).segmentOf;
     for (unsigned i = 0; i < backward.getNumArguments(); ++i) {
       struct {
         StringRef name;
@@ -518,6 +569,7 @@ private:
   StepTasks stepTasks;
   Model model;
   llvm::StringMap<int> tensors, functions;
+  llvm::StringMap<SavedSegments> savedSegments; ///< by forward function
   DenseMap<Value, int> values, numerators;
 };
 

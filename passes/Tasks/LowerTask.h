@@ -21,12 +21,14 @@ struct TaskOptions {
 
   /// The slots that stand for the function's arguments and results, by index. A
   /// result of kind argument takes the place of that argument.
-  /// Saved value j lies in the task's one saved block, behind those before it.
   llvm::SmallVector<schedule::SlotKind> argumentKinds, resultKinds;
   llvm::SmallVector<int64_t> argumentIndices, resultIndices;
 
-  llvm::SmallVector<mlir::RankedTensorType>
-      savedTypes; ///< of all saved values of the forward
+  /// Of all saved values of the forward: type, and segment of the saved block.
+  /// A segment is a slot of its own; in it, a value lies behind those before
+  /// it.
+  llvm::SmallVector<mlir::RankedTensorType> savedTypes;
+  llvm::SmallVector<int64_t> savedSegments;
 
   llvm::SmallVector<bool>
       accumulate;                  ///< by result: added to what the slot holds
@@ -50,7 +52,9 @@ struct TaskCost {
   double kernelBytes = 0;  ///< read and written by generated kernels
   int64_t launches = 0;
   int64_t workspace = 0; ///< bytes
-  int64_t saved = 0;     ///< bytes of the saved block
+  /// Where the segments of the saved block begin, multiples of 64, and at the
+  /// end its bytes.
+  llvm::SmallVector<int64_t> savedStarts = {0};
 };
 
 /// Lowers `function`, whose groups are formed, for one microbatch size: adds a

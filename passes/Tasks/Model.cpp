@@ -15,8 +15,9 @@ std::string harmony::forwardTaskName(const std::string &function,
 }
 
 std::string harmony::recomputeTaskName(const std::string &function,
-                                       int64_t microbatch) {
-  return function + ".again.u" + std::to_string(microbatch);
+                                       int64_t microbatch, int level) {
+  return function + ".again" + (level > 0 ? std::to_string(level) : "") + ".u" +
+         std::to_string(microbatch);
 }
 
 std::string harmony::backwardTaskName(const std::string &function,

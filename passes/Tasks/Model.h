@@ -80,9 +80,11 @@ struct Model {
 /// to what is there (always so for tensors); listed are the value arguments for
 /// which it is.
 std::string forwardTaskName(const std::string &function, int64_t microbatch);
-/// The forward again, inside a backward phase: loss accumulators are left
-/// alone.
-std::string recomputeTaskName(const std::string &function, int64_t microbatch);
+/// The forward again, inside a backward phase, at a level of keeping
+/// (planner::Phase::level): loss accumulators are left alone; from level 1 on
+/// it makes nothing but the rest of the saved block.
+std::string recomputeTaskName(const std::string &function, int64_t microbatch,
+                              int level);
 std::string backwardTaskName(const std::string &function, int64_t microbatch,
                              const std::vector<int> &accumulate);
 /// Update of a tensor with `uses` gradient uses.

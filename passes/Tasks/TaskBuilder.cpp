@@ -26,20 +26,31 @@ int TaskBuilder::addBuffer(int slot, int64_t bytes) {
   return buffers.size() - 1;
 }
 
-int TaskBuilder::addSaved(int64_t index) {
-  auto bytesOf = [&](RankedTensorType type) {
-    return tensorBytes(nn::instantiate(type, options.microbatch));
-  };
-  if (savedOffsets.empty()) {
-    int64_t total = 0;
-    for (RankedTensorType type : options.savedTypes) {
-      savedOffsets.push_back(schedule::alignTo64(total));
-      total = savedOffsets.back() + bytesOf(type);
-    }
-    cost.saved = total;
+static int64_t savedBytes(const TaskOptions &options, size_t index) {
+  return tensorBytes(
+      nn::instantiate(options.savedTypes[index], options.microbatch));
+}
+
+void TaskBuilder::placeSaved() {
+  for (auto [index, segment] : llvm::enumerate(options.savedSegments)) {
+    if (static_cast<int64_t>(segmentBytes.size()) <= segment)
+      segmentBytes.resize(segment + 1, 0);
+    savedOffsets.push_back(schedule::alignTo64(segmentBytes[segment]));
+    segmentBytes[segment] = savedOffsets.back() + savedBytes(options, index);
   }
-  int buffer = addBuffer(addSlot(SlotKind::saved, 0, cost.saved),
-                         bytesOf(options.savedTypes[index]));
+  for (int64_t bytes : segmentBytes) {
+    cost.savedStarts.back() = schedule::alignTo64(cost.savedStarts.back());
+    cost.savedStarts.push_back(cost.savedStarts.back() + bytes);
+  }
+}
+
+int TaskBuilder::addSaved(int64_t index) {
+  if (savedOffsets.empty())
+    placeSaved();
+  int64_t segment = options.savedSegments[index];
+  int buffer =
+      addBuffer(addSlot(SlotKind::saved, segment, segmentBytes[segment]),
+                savedBytes(options, index));
   buffers[buffer].offset = savedOffsets[index];
   return buffer;
 }

@@ -60,7 +60,7 @@ public:
   /// The index of a new buffer at the beginning of a slot.
   int addBuffer(int slot, int64_t bytes);
   int addWorkspace(int64_t bytes) { return addBuffer(-1, bytes); }
-  /// Saved value `index` in the saved block.
+  /// Saved value `index`, in its segment of the saved block.
   int addSaved(int64_t index);
   const Buffer &getBuffer(int index) const { return buffers[index]; }
 
@@ -85,7 +85,10 @@ private:
   llvm::SmallVector<Buffer> buffers;
   std::vector<Launch> launches;
   TaskCost cost;
-  llvm::SmallVector<int64_t> savedOffsets; ///< within the saved block
+  /// By saved value, within its segment; by segment.
+  llvm::SmallVector<int64_t> savedOffsets, segmentBytes;
+
+  void placeSaved();
 };
 
 } // namespace harmony

@@ -1,4 +1,4 @@
-// Saved values share a block, each at a multiple of 64; a value that several layers read gets its gradients added up; a
+// Saved values share a block, in segments by the seconds that keeping a byte saves; a value that several layers read gets its gradients added up; a
 // layer without anything to differentiate has an empty backward; a prologue reads variables.
 // RUN: harmony-opt %s --harmony-lower-tasks="batch=2 microbatch=2" | FileCheck %s
 
@@ -26,11 +26,22 @@ func.func private @frozen(%x: !x) -> !x attributes {nn.layer, nn.saved = 0 : i64
 // CHECK-LABEL: harmony.task @frozen.bwd.u2 slots [] {
 // CHECK-NEXT:  }
 
-// 24 bytes at 0, then 40 at 64: 104 in all.
+// The product is worth more than the constant: 24 bytes in segment 0, 40 in segment 1.
 // CHECK-LABEL: harmony.task @two.u2 slots
-// CHECK-SAME:    [#harmony.slot<argument 0, 24>, #harmony.slot<result 0, 24>, #harmony.slot<saved 0, 104>]
-// CHECK-DAG:     #harmony.ref<2 + 0, 24, w>
-// CHECK-DAG:     #harmony.ref<2 + 64, 40, w>
+// CHECK-SAME:    [#harmony.slot<argument 0, 24>, #harmony.slot<result 0, 24>, #harmony.slot<saved 0, 24>, #harmony.slot<saved 1, 40>]
+// CHECK-DAG:     [#harmony.ref<0 + 0, 24, r>, #harmony.ref<2 + 0, 24, w>]
+// CHECK-DAG:     [#harmony.ref<3 + 0, 40, w>]
+// Where nothing is kept, results are made again with the block.
+// CHECK-LABEL: harmony.task @two.again.u2 slots
+// CHECK-COUNT-3: harmony.launch
+// Where outputs are kept, the block alone, and then what is not kept of it.
+// CHECK-LABEL: harmony.task @two.again1.u2 slots
+// CHECK-SAME:    [#harmony.slot<argument 0, 24>, #harmony.slot<saved 0, 24>, #harmony.slot<saved 1, 40>]
+// CHECK-COUNT-2: harmony.launch
+// CHECK-NOT:     harmony.launch
+// CHECK-LABEL: harmony.task @two.again2.u2 slots
+// CHECK-NEXT:    harmony.launch {{.*}}[#harmony.ref<2 + 0, 40, w>]
+// CHECK-NEXT:  }
 func.func private @two(%x: !x {nn.differentiable}) -> (!x {nn.differentiable}, !x, tensor<?x5xf32, #nn.batch<0, 1>>) attributes {nn.layer, nn.saved = 2 : i64} {
   %0 = nn.group (%a = %x) : (!x) -> !x {
     %2 = arith.mulf %a, %a : !x
@@ -45,8 +56,8 @@ func.func private @two(%x: !x {nn.differentiable}) -> (!x {nn.differentiable}, !
 }
 // Its backward reads columns 1 to 3 of the second saved value alone: 4 bytes further on, 5 + 3 floats to the end.
 // CHECK-LABEL: harmony.task @two.bwd.u2 slots
-// CHECK-SAME:    [#harmony.slot<saved 0, 104>, #harmony.slot<cotangent 0, 24>, #harmony.slot<gradient 0, 24>
-// CHECK:         #harmony.ref<0 + 68, 32, r>
+// CHECK-SAME:    [#harmony.slot<saved 1, 40>, #harmony.slot<cotangent 0, 24>, #harmony.slot<gradient 0, 24>
+// CHECK:         #harmony.ref<0 + 4, 32, r>
 func.func private @two.bwd(%s: tensor<?x5xf32, #nn.batch<0, 1>> {nn.saved = 1 : i64}, %dy: !x {nn.cotangent = 0 : i64}) -> (!x {nn.gradient = 0 : i64}) {
   %0 = nn.slice %s from [0, 1] by [1, 1] : tensor<?x5xf32, #nn.batch<0, 1>> -> !x
   %1 = nn.group (%a = %0, %b = %dy) : (!x, !x) -> !x {

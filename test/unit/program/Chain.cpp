@@ -124,14 +124,14 @@ void addTasks(ModuleOp module, int64_t u) {
   for (bool skip : {false, true}) {
     std::string name = skip ? "skip" : "scale";
     addForward(task, forwardTaskName(name, u), skip, true);
-    addForward(task, recomputeTaskName(name, u), skip, true);
+    addForward(task, recomputeTaskName(name, u, 0), skip, true);
     addForward(task, forwardTaskName(name + ".eval", u), skip, false);
     addBackward(task, backwardTaskName(name, u, {}), skip, false);
   }
   addBackward(task, backwardTaskName("scale", u, {1}), false, true);
   // The first layer reads a batch input, which has no gradient.
   addForward(task, forwardTaskName("first", u), false, true);
-  addForward(task, recomputeTaskName("first", u), false, true);
+  addForward(task, recomputeTaskName("first", u, 0), false, true);
   addForward(task, forwardTaskName("first.eval", u), false, false);
   task.begin(backwardTaskName("first", u, {}),
              {{SlotKind::argument, 1, value},
@@ -145,7 +145,7 @@ void addTasks(ModuleOp module, int64_t u) {
                                           {SlotKind::result, 0, 4}});
     task.launch("loss." + std::to_string(u), {{0, r}, {1, r}, {2, rw}}, 1);
   }
-  task.begin(recomputeTaskName("loss", u),
+  task.begin(recomputeTaskName("loss", u, 0),
              {{SlotKind::argument, 0, value}, {SlotKind::argument, 1, value}});
   task.begin(backwardTaskName("loss", u, {}), {{SlotKind::argument, 0, value},
                                                {SlotKind::argument, 1, value},
