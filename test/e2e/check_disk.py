@@ -5,7 +5,7 @@
 
 Compiles each model in the least memory of its devices, so that most of the state is in the host store, and trains and
 evaluates with the store on disk: in the least memory that the executable asks for, in a third of the store, and with
-room for all of it; in hostile orders, with bytes that are away unreadable. Losses, gradients, weights, outputs and the
+room for all of it; in hostile orders, with bytes that are away unreadable; by flags of the compiler. Losses, gradients, weights, outputs and the
 evaluation must be those of the run in memory, bit for bit. Where memory is short, the disk must have been used.
 """
 import argparse, os, re, sys
@@ -74,6 +74,17 @@ def check(model, devices):
             bad.append(f"{what}: {error}")
         if left := [name for name in os.listdir(model.work) if "harmony-store" in name]:
             bad.append(f"{what}: left {left}")
+    # The flags of the compiler are defaults.
+    exe, _ = model.compile(*flags, "--device-memory", str(summary["min_device_bytes"]), "--host-memory", str(third),
+                           *disk)
+    for more, memory in ([], third), (["--disk-memory", str(least)], least):
+        result, text = model.train(exe, *more)
+        if f"host store of {store} bytes in {model.work}" not in text:
+            bad.append(f"compiled with --disk-path: {text}")
+        if not 0 < model.log[-1]["disk_read_bytes"] + (memory + 2 * 4096 >= store):
+            bad.append(f"compiled with --disk-path: read nothing in memory of {memory} bytes")
+        if result != reference:
+            bad.append("compiled with --disk-path: other bits")
     print(f"{model.name}: {devices} devices, host store {store} bytes, least memory of it {least}", flush=True)
     return bad
 
