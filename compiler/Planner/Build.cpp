@@ -473,8 +473,11 @@ private:
   /// Only the queues that the plan may use: peer queues where it copies.
   void numberQueues() {
     std::vector<char> used(devicePhases.size() * laneCount, 0);
+    std::vector<int> hostIndex(static_cast<size_t>(machine.hostQueues), -1);
     for (const Event &event : events)
-      if (event.queue != hostQueue) {
+      if (event.queue <= hostQueue) {
+        hostIndex[hostQueue - event.queue] = 0;
+      } else {
         if (static_cast<size_t>(event.queue) >= used.size())
           used.resize((event.queue / laneCount + 1) * laneCount, 0);
         used[event.queue] = 1;
@@ -483,7 +486,7 @@ private:
         {QueueKind::Compute, 0, 0}, {QueueKind::In, 0, 0},
         {QueueKind::In, 0, 1},      {QueueKind::Out, 0, 0},
         {QueueKind::Out, 0, 1},     {QueueKind::Peer, 0, 0},
-        {QueueKind::Peer, 0, 1}};
+        {QueueKind::Peer, 0, 1},    {QueueKind::Peer, 0, 2}};
     std::vector<int> index(used.size(), -1);
     std::vector<Queue> &queues = draft.plan.queues;
     for (size_t q = 0; q < used.size(); ++q) {
@@ -494,10 +497,15 @@ private:
       index[q] = static_cast<int>(queues.size());
       queues.push_back(queue);
     }
+    for (int lane = 0; lane < machine.hostQueues; ++lane)
+      if (lane == 0 || hostIndex[lane] == 0) {
+        hostIndex[lane] = static_cast<int>(queues.size());
+        queues.push_back({QueueKind::Host, hostEndpoint, lane});
+      }
     for (Event &event : events)
-      event.queue = event.queue == hostQueue ? static_cast<int>(queues.size())
-                                             : index[event.queue];
-    queues.push_back({QueueKind::Host, hostEndpoint, 0});
+      event.queue = event.queue <= hostQueue
+                        ? hostIndex[hostQueue - event.queue]
+                        : index[event.queue];
   }
 
   Draft renumber(const std::vector<int> &order) {

@@ -55,6 +55,7 @@ enum Lane {
   outValues,
   peerTensors,
   peerValues,
+  peerGradients,
   laneCount
 };
 
@@ -190,6 +191,7 @@ public:
 
   //===--- events ---===//
 
+  /// The host's queues are numbered downwards from here, by lane.
   static constexpr int hostQueue = -1;
   static int queueOf(int device, Lane lane) {
     return device * laneCount + lane;
@@ -208,9 +210,10 @@ public:
     events.push_back(std::move(event));
     return static_cast<int>(events.size()) - 1;
   }
-  int makeHostEvent(EventKind kind, int object) {
+  /// On the host's queue for what belongs to a device.
+  int makeHostEvent(EventKind kind, int object, int device = 0) {
     int event = makeEvent(kind, 0, computeLane, object, -1, -1);
-    events[event].queue = hostQueue;
+    events[event].queue = hostQueue - device % machine.hostQueues;
     return event;
   }
 

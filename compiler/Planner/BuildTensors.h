@@ -119,6 +119,8 @@ private:
   int loadPart(int t, const Part &part, int device, std::vector<int> &list);
   int copyPart(int t, const Part &part, int device, std::vector<int> &list);
   void addContributions();
+  /// The device whose queue on the host has the update.
+  int hostUpdateOf(int t) const { return b.phase(decisions[t].lastAdd).device; }
   void addHostContribution(int t);
   void addDeviceContribution(int t);
   void addUpdates();

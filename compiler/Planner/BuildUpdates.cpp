@@ -103,7 +103,7 @@ int TensorBuilder::copyPart(int t, const Part &part, int device,
                             std::vector<int> &list) {
   int64_t bytes = problem.tensors[t].gradientBytes;
   int buffer = b.makeBuffer(Content::Gradient, device, t, part.number, bytes);
-  list.push_back(b.makeCopy(EventKind::CopyGradient, peerTensors, t,
+  list.push_back(b.makeCopy(EventKind::CopyGradient, peerGradients, t,
                             part.number, -1, bytes, part.buffer, buffer));
   return buffer;
 }
@@ -124,7 +124,7 @@ void TensorBuilder::addContributions() {
 
 void TensorBuilder::addHostContribution(int t) {
   int scalar = problem.tensors[t].contribution;
-  int event = b.makeHostEvent(EventKind::Contribute, t);
+  int event = b.makeHostEvent(EventKind::Contribute, t, hostUpdateOf(t));
   b.events[event].onHost = true;
   int point = 0;
   for (const Part &part : parts[t]) {
@@ -212,7 +212,7 @@ void TensorBuilder::addUpdates() {
 
 void TensorBuilder::addHostUpdate(int t) {
   const Decision &decision = decisions[t];
-  int event = b.makeHostEvent(EventKind::Update, t);
+  int event = b.makeHostEvent(EventKind::Update, t, hostUpdateOf(t));
   b.events[event].onHost = true;
   b.touchHome(event, b.tensorHome(t), true);
   if (problem.tensors[t].stateBytes > 0)

@@ -23,7 +23,8 @@ public:
   Structure(const Plan &plan, const Problem &problem, const Machine &machine,
             Report &report)
       : plan(plan), problem(problem), report(report),
-        devices(static_cast<int>(machine.devices.size())) {
+        devices(static_cast<int>(machine.devices.size())),
+        hostQueues(machine.hostQueues) {
     linked.assign(machine.devices.size() * machine.devices.size(), 0);
     for (const Link &link : machine.links)
       if (link.from >= 0 && link.to >= 0)
@@ -52,7 +53,7 @@ private:
   const Plan &plan;
   const Problem &problem;
   Report &report;
-  int devices;
+  int devices, hostQueues;
   std::vector<char> linked; ///< by source and destination
 
   /// Byte counts and offsets beyond this are nonsense, and would overflow sums.
@@ -66,12 +67,16 @@ private:
   void checkQueues() {
     for (size_t q = 0; q < plan.queues.size(); ++q) {
       const Queue &queue = plan.queues[q];
+      std::string what = "queue " + number(static_cast<int64_t>(q)) + " (" +
+                         name(queue.kind) + ")";
       bool host = queue.kind == QueueKind::Host;
       if (host ? queue.device != hostEndpoint : !isDevice(queue.device))
-        report.add("structure", "queue " + number(static_cast<int64_t>(q)) +
-                                    " (" + name(queue.kind) +
-                                    ") is of device " + number(queue.device) +
+        report.add("structure", what + " is of device " + number(queue.device) +
                                     ", the machine has " + number(devices));
+      if (queue.lane < 0 || (host && queue.lane >= hostQueues))
+        report.add("structure", what + " has lane " + number(queue.lane) +
+                                    ", the host has " + number(hostQueues) +
+                                    " queues");
     }
   }
 

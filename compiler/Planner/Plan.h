@@ -114,7 +114,9 @@ enum class QueueKind { Compute, In, Out, Peer, Host };
 /// Lane 0 of In, Out and Peer carries tensors, states and gradients, lane 1
 /// values and scalars, so that a large tensor does not hold up the next
 /// microbatch; both share the link. A Peer queue belongs to the sender and
-/// copies to any other device.
+/// copies to any other device; gradients have lane 2 there, so that tensors
+/// which are gathered ahead do not hold them up. Lanes of the host are its
+/// update engines, up to Machine::hostQueues.
 struct Queue {
   QueueKind kind = QueueKind::Compute;
   int device = 0; ///< hostEndpoint for Host

@@ -185,7 +185,7 @@ private:
                      ? at(places.variable(model.prologueVariables[i]))
                      : AtAttr();
         if (slot.getKind() == SlotKind::workspace)
-          return at(places.hostWorkspace());
+          return at(places.hostWorkspace(0));
         if (slot.getKind() != SlotKind::result)
           return {};
         return at(i % 2 == 0 ? places.denominator(i / 2) : places.seed(i / 2));
@@ -211,7 +211,7 @@ private:
   AtAttr bindHost(SlotAttr slot, int64_t position, ArrayAttr reads,
                   ArrayAttr writes) {
     if (slot.getKind() == SlotKind::workspace)
-      return at(places.hostWorkspace());
+      return at(places.hostWorkspace(0));
     ArrayAttr list = slot.getKind() == SlotKind::argument ? reads : writes;
     if (slot.getKind() > SlotKind::result ||
         position >= static_cast<int64_t>(list.size()))
@@ -242,7 +242,8 @@ private:
                       : places.find(PlanContent::Scalar, tensor.contribution,
                                     -1, event.device, point));
       case SlotKind::workspace:
-        return event.onHost ? at(places.hostWorkspace()) : AtAttr();
+        return event.onHost ? at(places.hostWorkspace(laneOf(event)))
+                            : AtAttr();
       default:
         return {};
       }
@@ -286,6 +287,9 @@ private:
                   ? places.findHome(HomeKind::Gradient, event.object, part)
                   : places.find(PlanContent::Gradient, event.object, part,
                                 event.device, point));
+  }
+  int laneOf(const planner::Event &event) const {
+    return plan.queues[event.queue].lane;
   }
   double seconds(const planner::Event &event) const {
     return planner::workSeconds(plan, problem, event);
@@ -359,7 +363,8 @@ private:
                    ? at(places.variable(update.scalars[i]))
                    : AtAttr();
       case SlotKind::workspace:
-        return event.onHost ? at(places.hostWorkspace()) : AtAttr();
+        return event.onHost ? at(places.hostWorkspace(laneOf(event)))
+                            : AtAttr();
       default:
         return {};
       }

@@ -390,8 +390,17 @@ LogicalResult PlaceBuilder::addPrologueHomes() {
     if (onHost)
       bytes = std::max(bytes, task.getWorkspaceBytes());
   }
-  if (bytes > 0)
-    workspace = sharedHome("host.workspace", Content::workspace, bytes);
+  for (const planner::Queue &queue : plan.queues) {
+    if (queue.kind != planner::QueueKind::Host)
+      continue;
+    size_t lane = queue.lane;
+    workspaces.resize(std::max(workspaces.size(), lane + 1));
+    std::string name = "host.workspace";
+    if (lane > 0)
+      name += ".lane" + std::to_string(lane);
+    if (bytes > 0)
+      workspaces[lane] = sharedHome(name, Content::workspace, bytes);
+  }
   return success();
 }
 

@@ -50,7 +50,10 @@ public:
   std::string denominator(int64_t term) const;
   std::string seed(int64_t term) const;
   /// Scratch of tasks on the host, which one queue runs.
-  const std::string &hostWorkspace() const { return workspace; }
+  /// Of work on one of the host's queues.
+  const std::string &hostWorkspace(int lane) const {
+    return workspaces[static_cast<size_t>(lane)];
+  }
   /// A scalar of the step or a variable's home; empty for what is neither.
   std::string variable(mlir::StringRef name) const;
   /// Where a state variable begins in its tensor's state block.
@@ -72,7 +75,7 @@ private:
   std::vector<std::string> inputs, buffers;
   planner::BufferIndex index;
   std::vector<std::string> denominators, unusedSeeds; ///< by loss term
-  std::string workspace;
+  std::vector<std::string> workspaces;                ///< by queue of the host
   llvm::StringMap<std::string> variableHome; ///< of those with one of their own
   llvm::StringMap<int> taken; ///< the last number given to a name
 

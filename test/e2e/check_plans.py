@@ -5,7 +5,8 @@
                    [--microbatches 1,3,8] MODEL_DIR ...
 
 For each seed a plan is drawn (`--random-plan`): packs, devices, what stays and where, recomputation, rings, place and
-order of updates, memory. Its microbatch size is one of a few, and each size has a plain plan: one device, no limit.
+order of updates, memory. Its microbatch size is one of a few, it is a pipeline or data parallel, and each size and
+number of groups has a plain plan: a device a group, no limit.
 The random plan must have the plain one's key and, after five steps, its losses, first gradients and weights, bit for
 bit; bytes moved and peaks must be what the plan says. The spread of what was drawn is printed, and each kind must be
 in at least a tenth of the plans. --long: 200 seeds a model.
@@ -23,6 +24,11 @@ def traits(plan, microbatch, batch):
     packs = {(phase["firstLayer"], phase["lastLayer"]) for phase in phases if phase["kind"] != "B"}
     updates = {event.get("onHost", False) for event in events if event["kind"] == "Update"}
     backward = [phase for phase in phases if phase["kind"] == "B"]
+    resident = {item["object"] for item in plan["load"] if item["content"] == "Tensor"}
+    # A B before the last T is of a turn of several packs.
+    kinds_of_phases = [phase["kind"] for phase in phases if phase.get("group", 0) == 0]
+    while kinds_of_phases[-1] != "T":
+        kinds_of_phases.pop()
     found = {
         "several packs": len(packs) > 1,
         "several devices": len(devices) > 1,
@@ -38,6 +44,10 @@ def traits(plan, microbatch, batch):
         "updated on the host": True in updates,
         "updated on a device": False in updates,
         "deferred updates": plan["update"] == "deferred",
+        "data parallel": plan.get("groups", 1) > 1,
+        "gathered weights": any(event["kind"] == "CopyTensor" and event["object"] not in resident for event in events),
+        "slices of weights": any("firstByte" in event for event in events),
+        "a turn of several packs": "B" in kinds_of_phases,
     }
     return {name for name, value in found.items() if value}
 
@@ -48,19 +58,22 @@ def check(args, model):
     # With a smaller last microbatch and without, down to one sample and up to one microbatch.
     batch = model.batch
     sizes = args.microbatches or sorted({1, 2, min(3, batch), batch // 2, batch - 1, batch})
-    references = {}
-    for microbatch in sizes:
-        exe, plan = model.compile("--microbatch", str(microbatch))
-        references[microbatch] = plan["summary"], model.train(exe)[0]
+    references = {}  # by microbatch size and groups, which are in the key
     # By flags: memory between the least and what plain training takes.
     least = {}
     for seed in args.seeds:
         choice = random.Random(seed)
         microbatch, devices = choice.choice(sizes), choice.choice(args.devices)
-        flags = ["--microbatch", str(microbatch), "--devices", str(devices), "--schedule", "harmony-pp"]
+        groups = choice.choice([1, devices]) if devices <= batch and not args.microbatches else 1
+        microbatch = min(microbatch, batch // groups)
+        flags = ["--microbatch", str(microbatch), "--devices", str(devices)]
+        flags += ["--schedule", "harmony-dp" if groups > 1 else "harmony-pp"]
+        if (microbatch, groups) not in references:
+            exe, plan = model.compile(*(flags if groups > 1 else flags[:2]))
+            references[microbatch, groups] = plan["summary"], model.train(exe)[0]
         if tuple(flags) not in least:
             least[tuple(flags)] = model.plan(*flags)["summary"]["min_device_bytes"]
-        low, (plain, reference) = least[tuple(flags)], references[microbatch]
+        low, (plain, reference) = least[tuple(flags)], references[microbatch, groups]
         high = max(low, plain["peak_bytes"][0])
         # Small capacities make the more interesting plans.
         capacity = int(low * (high / low) ** (choice.random() ** 2))
@@ -77,7 +90,7 @@ def check(args, model):
             counts.update(traits(plan, microbatch, model.batch))
         except RuntimeError as error:
             bad.append(f"{' '.join(flags)}: {error}")
-    print(f"{model.name}: {plans} plans of {len(sizes)} keys; of them " +
+    print(f"{model.name}: {plans} plans of {len(references)} keys; of them " +
           ", ".join(f"{name} {100 * n // plans} %" for name, n in sorted(counts.items(), key=lambda item: -item[1])))
     return plans, bad, counts
 

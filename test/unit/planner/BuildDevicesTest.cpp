@@ -10,6 +10,8 @@
 #include "compiler/Planner/Layout.h"
 #include "compiler/Planner/Partition.h"
 
+#include <set>
+
 #include <gtest/gtest.h>
 
 using namespace harmony::planner;
@@ -417,6 +419,23 @@ TEST(BuildDevices, TheNextPackIsLoadedWhenATurnBegins) {
     if (plan.phases[p].device == 0 && plan.phases[p].firstLayer == 2)
       turn = p;
   EXPECT_LT(load, runOf(plan, turn));
+}
+
+TEST(BuildDevices, UpdatesOnTheHostHaveTheEngineOfTheirDevice) {
+  // Layers on three devices, two engines.
+  Problem problem = chain(6, 4);
+  Choices choices = pipeline(problem, 1, 3, 1, 1);
+  Machine machine = linked(3);
+  for (int engines : {1, 2, 8}) {
+    machine.hostQueues = engines;
+    Plan plan = makePlan(problem, machine, choices);
+    ASSERT_EQ(problemsOf(plan, problem, machine), "");
+    std::set<int> lanes;
+    for (const Event &event : plan.events)
+      if (event.kind == EventKind::Update)
+        lanes.insert(plan.queues[event.queue].lane);
+    EXPECT_EQ(lanes.size(), static_cast<size_t>(std::min(engines, 3)));
+  }
 }
 
 TEST(BuildDevices, ResidentCopiesAreRenewedFromTheOwner) {

@@ -404,6 +404,7 @@ Machine randomMachine(int devices, std::mt19937 &generator) {
     for (int to = 0; to < devices; ++to)
       if (from != to && !(sparse && generator() % 3 == 0))
         machine.links.push_back({from, to, 4e9, 0, {}});
+  machine.hostQueues = 1 + static_cast<int>(generator() % 3);
   return machine;
 }
 

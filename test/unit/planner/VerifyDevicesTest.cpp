@@ -161,6 +161,18 @@ Case sliced() {
   });
 }
 
+/// The host updates what each of two devices has, on an engine of its own.
+Case twoEngines() {
+  Case c = ring();
+  c.machine.hostQueues = 2;
+  Choices choices = leastChoices(c.problem, 1);
+  choices.phases = phasesOf(
+      c.problem, uniformLayout(c.problem, 1, 2, Placement::Ring,
+                               evenPartition(c.problem.layerCount(), 1), 1));
+  c.plan = makePlan(c.problem, c.machine, choices);
+  return c;
+}
+
 struct Row {
   int invariant;
   const char *what;
@@ -419,6 +431,8 @@ const std::vector<Row> &rows() {
              }
          EXPECT_TRUE(found);
        }},
+      {1, "an update runs on an engine that the host has not", "structure",
+       twoEngines, [](Case &c) { c.machine.hostQueues = 1; }},
       {7, "a slice is not copied", "slices", sliced,
        [](Case &c) { c.erase(c.first(EventKind::CopyTensor)); }},
       {7, "a slice is not loaded", "slices", sliced,
