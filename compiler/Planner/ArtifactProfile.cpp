@@ -146,6 +146,7 @@ int64_t ArtifactProfile::largestMicrobatch() const {
 namespace {
 
 constexpr int64_t largestPiece = int64_t(64) << 20;
+constexpr int64_t mostPieces = 8;
 
 class ProblemMaker {
 public:
@@ -199,7 +200,8 @@ private:
 
   void addTensors(int l, Layer &layer) {
     int64_t bytes = profile.weightBytes[l];
-    int64_t pieces = (bytes + largestPiece - 1) / largestPiece;
+    int64_t pieces =
+        std::min(mostPieces, (bytes + largestPiece - 1) / largestPiece);
     auto share = [&](int64_t all, int64_t piece) {
       return all * (piece + 1) / pieces - all * piece / pieces;
     };

@@ -58,7 +58,8 @@ ArtifactProfile artifactProfileFromJson(const nlohmann::json &document,
                                         const std::string &where);
 
 /// The training step of such a model. A layer's weight is cut into equal
-/// tensors of at most 64 MiB, as a compiled layer has several, so that updates
+/// tensors of at most 64 MiB, but no more than eight, as a compiled layer has
+/// several, so that updates
 /// and shards can be dealt; each has its share of state and of the measured
 /// time on the host. On a device an update reads and writes at the memory's
 /// bandwidth. Backward takes what the profile has less the forward in it. Of

@@ -50,32 +50,31 @@ std::vector<Way> hullOf(std::vector<Way> ways) {
 
 } // namespace
 
-double boundSeconds(const Problem &problem, const Machine &machine, int groups,
-                    int pipeline, const std::vector<int64_t> &sizes) {
-  double room = 0;
-  for (int q = 0; q < pipeline; ++q)
-    room += static_cast<double>(machine.devices[q].capacity);
-  auto share = static_cast<double>(sharesOf(problem.batch, groups).front());
-  double perSample = 0, way = 0;
+namespace {
+
+/// The least of `weight` * the work of a device + (1 - weight) * one
+/// microbatch's way.
+double weighted(const Problem &problem, double room, double share, int pipeline,
+                const std::vector<int64_t> &sizes, double weight) {
+  double total = 0;
   std::vector<Gain> gains;
   for (int l = 0; l < problem.layerCount(); ++l) {
     std::vector<Way> ways;
-    double traversal = std::numeric_limits<double>::infinity();
     for (int64_t u : sizes) {
       const Cost &cost = problem.cost(l, u);
-      double samples = static_cast<double>(u);
+      double trips = share / static_cast<double>(u);
       double once =
           cost.forwardSeconds + (problem.training ? cost.backwardSeconds : 0);
-      traversal = std::min(traversal, once);
+      double seconds = once * (weight * trips / pipeline + 1 - weight);
       ways.push_back(
           {problem.training ? static_cast<double>(cost.savedBytes) : 0.0,
-           once / samples});
+           seconds});
       if (problem.training)
-        ways.push_back({0, (once + cost.forwardSeconds) / samples});
+        ways.push_back(
+            {0, seconds + weight * trips / pipeline * cost.forwardSeconds});
     }
-    way += traversal;
     std::vector<Way> hull = hullOf(std::move(ways));
-    perSample += hull.front().seconds;
+    total += hull.front().seconds;
     room -= hull.front().bytes;
     for (size_t i = 1; i < hull.size(); ++i)
       gains.push_back({hull[i].bytes - hull[i - 1].bytes,
@@ -87,10 +86,27 @@ double boundSeconds(const Problem &problem, const Machine &machine, int groups,
   for (const Gain &gain : gains) {
     if (room <= 0)
       break;
-    perSample -= gain.seconds * std::min(1.0, room / gain.bytes);
+    total -= gain.seconds * std::min(1.0, room / gain.bytes);
     room -= gain.bytes;
   }
-  return std::max(perSample * share / pipeline, way);
+  return total;
+}
+
+} // namespace
+
+double boundSeconds(const Problem &problem, const Machine &machine, int groups,
+                    int pipeline, const std::vector<int64_t> &sizes) {
+  double room = 0;
+  for (int q = 0; q < pipeline; ++q)
+    room += static_cast<double>(machine.devices[q].capacity);
+  auto share = static_cast<double>(sharesOf(problem.batch, groups).front());
+  // The larger of two is no less than any mean of them.
+  double bound = 0;
+  constexpr int parts = 16;
+  for (int part = pipeline == 1 ? parts : 0; part <= parts; ++part)
+    bound = std::max(bound, weighted(problem, room, share, pipeline, sizes,
+                                     static_cast<double>(part) / parts));
+  return bound + machine.phaseSeconds;
 }
 
 double boundSeconds(const Problem &problem, const Machine &machine) {

@@ -20,9 +20,11 @@ namespace harmony::planner {
 ///     it. A layer is recomputed unless its saved block of one microbatch lies
 ///     in the group's memory, which all layers have to share (linear relaxation
 ///     of that knapsack, so that a part of a layer may lie there);
-///   * one microbatch's way forward and backward through all layers.
-/// Transfers, updates and imbalance are left out. `sizes`: the microbatches
-/// that are admitted, which should divide the share.
+///   * one microbatch's way forward and backward through all layers, at the
+///     same microbatches;
+/// and what one phase costs at its end. Transfers, updates and imbalance are
+/// left out. `sizes`: the microbatches that are admitted, which should divide
+/// the share.
 double boundSeconds(const Problem &problem, const Machine &machine, int groups,
                     int pipeline, const std::vector<int64_t> &sizes);
 

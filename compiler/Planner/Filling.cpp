@@ -8,14 +8,15 @@
 #include "compiler/Planner/Filling.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 namespace harmony::planner {
 
 namespace {
 
-/// With more layers a ladder's height is found less exactly.
-constexpr int manyLayers = 200;
+/// A ladder's height is found to a part of it.
+constexpr int resolution = 32;
 
 /// Where in a group's pipeline each layer is.
 struct LayerPlaces {
@@ -29,7 +30,7 @@ struct LayerPlaces {
     for (int p = 0; p < static_cast<int>(layout.backwardEnds.size()); ++p)
       for (int l = layout.firstBackward(p); l <= layout.backwardEnds[p]; ++l) {
         backward[l] = layout.backwardDevice(p);
-        if (p + 1 == static_cast<int>(layout.backwardEnds.size()))
+        if (layout.isTurn(p))
           forward[l] = backward[l];
       }
   }
@@ -40,6 +41,16 @@ struct LayerPlaces {
       places.insert(backward[layer]);
   }
 };
+
+/// By layer: the microbatch of its backward pack.
+std::vector<int64_t> backwardSizes(const Problem &problem,
+                                   const Layout &layout) {
+  std::vector<int64_t> sizes(problem.layers.size(), layout.backwardMicrobatch);
+  for (int p = 0; p < static_cast<int>(layout.backwardEnds.size()); ++p)
+    for (int l = layout.firstBackward(p); l <= layout.backwardEnds[p]; ++l)
+      sizes[l] = layout.backwardSize(p);
+  return sizes;
+}
 
 std::vector<int> listOf(const std::set<int> &places) {
   return {places.begin(), places.end()};
@@ -107,15 +118,22 @@ Decisions Filling::base(Layout layout, Updates updates) const {
   choices.pinned = choices.stateResident = choices.holdGradient =
       choices.resident;
   choices.updateOnHost.assign(tensors, updates == Updates::Host);
+  int lastLayer = decisions.layout.backwardEnds.empty()
+                      ? 0
+                      : decisions.layout.backwardEnds.front();
   for (size_t t = 0; t < tensors; ++t) {
     const Tensor &tensor = problem.tensors[t];
     if (tensor.updatePlace != UpdatePlace::Any)
       choices.updateOnHost[t] = tensor.updatePlace == UpdatePlace::Host;
     else if (updates == Updates::Mixed)
       choices.updateOnHost[t] = isLarge(tensor, decisions.layout.groups);
+    else if (updates == Updates::Early)
+      choices.updateOnHost[t] = tensor.gradientUses.empty() ||
+                                tensor.gradientUses.front().layer > lastLayer;
   }
   if (decisions.layout.groups > 1)
     choices.owner = spreadOwners(problem, decisions.layout);
+  dealLoads(problem, decisions.layout, choices);
   choices.place.assign(problem.values.size(), Place::Host);
   choices.gradientPlace = choices.place;
   choices.recomputeAhead = decisions.layout.pipeline > 1;
@@ -124,6 +142,31 @@ Decisions Filling::base(Layout layout, Updates updates) const {
         planner::keepAll(problem, 0, problem.layerCount() - 1);
     keepOutputs(decisions);
   }
+  renew(decisions);
+  return decisions;
+}
+
+Decisions Filling::moved(const Decisions &from, Layout layout) const {
+  Decisions decisions = base(std::move(layout), from.updates);
+  Choices &choices = decisions.choices;
+  choices.overlap = from.choices.overlap;
+  choices.slots = from.choices.slots;
+  choices.resident = from.choices.resident;
+  choices.pinned = from.choices.pinned;
+  choices.stateResident = from.choices.stateResident;
+  choices.holdGradient = from.choices.holdGradient;
+  choices.place = from.choices.place;
+  choices.gradientPlace = from.choices.gradientPlace;
+  std::vector<int> &keep = decisions.layout.keep;
+  keep.resize(problem.layers.size(), 0);
+  std::vector<char> can = decisions.layout.canKeep();
+  std::vector<int64_t> sizes = backwardSizes(problem, decisions.layout);
+  for (size_t l = 0; l < can.size() && l < from.layout.keep.size(); ++l) {
+    const Cost &cost = problem.cost(static_cast<int>(l), sizes[l]);
+    if (can[l] && cost.keptBytes(from.layout.keep[l]) > 0)
+      keep[l] = std::max(keep[l], from.layout.keep[l]);
+  }
+  keepOutputs(decisions);
   renew(decisions);
   return decisions;
 }
@@ -137,10 +180,14 @@ void Filling::keepOutputs(Decisions &decisions) const {
   for (int p = 0; p + 1 < static_cast<int>(layout.backwardEnds.size()); ++p)
     for (int l = layout.firstBackward(p); l <= layout.backwardEnds[p]; ++l)
       pack[l] = p;
+  std::vector<int64_t> sizes = backwardSizes(problem, layout);
+  auto keepsBytes = [&](int layer) {
+    return problem.cost(layer, sizes[layer]).keptBytes(layout.keep[layer]) > 0;
+  };
   for (size_t v = 0; v < problem.values.size(); ++v) {
     const Value &value = problem.values[v];
     if (!value.isInput() && !value.consumers.empty() &&
-        pack[value.producer] >= 0 && layout.keep[value.producer] > 0 &&
+        pack[value.producer] >= 0 && keepsBytes(value.producer) &&
         pack[value.consumers.back()] == pack[value.producer])
       decisions.choices.place[v] = Place::Device;
   }
@@ -254,12 +301,12 @@ Filling::Ladder Filling::keepLadder(const Decisions &from) const {
   const Layout &layout = from.layout;
   std::vector<Step> steps;
   std::vector<char> can = layout.canKeep();
-  int64_t u = layout.backwardMicrobatch;
+  std::vector<int64_t> sizes = backwardSizes(problem, layout);
   if (stay() && options.recompute == Recompute::Auto)
     for (int l = 0; l < static_cast<int>(can.size()); ++l) {
       if (!can[l])
         continue;
-      int64_t outputs = 0;
+      int64_t outputs = 0, u = sizes[l];
       for (int v : problem.layers[l].outputs)
         outputs += problem.values[v].bytes(u);
       const Cost &cost = problem.cost(l, u);
@@ -325,26 +372,90 @@ Filling::Ladder Filling::ladder(Rung rung, const Decisions &from) const {
 // Climbing
 //===----------------------------------------------------------------------===//
 
-std::vector<char> Filling::over(const Decisions &decisions,
-                                const Limits &limits) const {
-  Plan plan = build(problem, machine, decisions.choices).plan;
+const Filling::OneGroup *Filling::oneGroupOf(int groups) const {
+  auto [it, isNew] = oneGroups.insert({groups, std::nullopt});
+  std::optional<OneGroup> &one = it->second;
+  if (!isNew)
+    return one ? &*one : nullptr;
+  bool equal = groups > 1 && problem.batch % groups == 0 && !problem.epilogue;
+  for (const Device &device : machine.devices)
+    equal &= device.capacity == machine.devices.front().capacity;
+  for (const Layer &layer : problem.layers)
+    for (const TensorUse &use : layer.tensors)
+      equal &= !use.forwardWrites;
+  if (!equal)
+    return nullptr;
+  one = {problem, machine};
+  one->problem.batch = problem.batch / groups;
+  for (Tensor &tensor : one->problem.tensors)
+    tensor.stateBytes = (tensor.stateBytes + groups - 1) / groups;
+  return &*one;
+}
+
+std::vector<int64_t> Filling::peaksOf(const Problem &of, const Machine &on,
+                                      const Choices &choices) const {
+  Plan plan = build(of, on, choices).plan;
   built += static_cast<int64_t>(plan.events.size());
-  std::vector<int64_t> peaks = liveBytes(plan);
-  std::vector<char> result(decisions.layout.pipeline, 0);
-  for (size_t d = 0; d < peaks.size(); ++d)
-    result[d % result.size()] |= peaks[d] > limits[d];
+  return liveBytes(plan);
+}
+
+std::vector<int64_t> Filling::peaksOfOne(const OneGroup &one,
+                                         const Decisions &decisions) const {
+  Choices choices = decisions.choices;
+  choices.groups = 1;
+  choices.gather.clear();
+  choices.loader.clear();
+  choices.phases.clear();
+  for (const PhaseChoice &phase : decisions.choices.phases)
+    if (phase.group == 0)
+      choices.phases.push_back(phase);
+  for (int &owner : choices.owner)
+    owner = owner < 0 ? owner : owner % decisions.layout.pipeline;
+  return peaksOf(one.problem, one.machine, choices);
+}
+
+Limits Filling::lessOthers(const Decisions &decisions,
+                           const Limits &limits) const {
+  const OneGroup *one = oneGroupOf(decisions.layout.groups);
+  if (!one)
+    return limits;
+  Limits less = limits;
+  std::vector<int64_t> all = peaksOf(problem, machine, decisions.choices);
+  std::vector<int64_t> alone = peaksOfOne(*one, decisions);
+  for (size_t d = 0; d < all.size(); ++d)
+    less[d] -= std::max<int64_t>(0, all[d] - alone[d % alone.size()]);
+  return less;
+}
+
+std::vector<int64_t> Filling::excess(const Decisions &decisions,
+                                     const Limits &limits) const {
+  const OneGroup *one = oneGroupOf(decisions.layout.groups);
+  std::vector<int64_t> peaks =
+      one ? peaksOfOne(*one, decisions)
+          : peaksOf(problem, machine, decisions.choices);
+  int places = decisions.layout.pipeline;
+  std::vector<int64_t> result(places, std::numeric_limits<int64_t>::min());
+  for (size_t d = 0; d < peaks.size(); ++d) {
+    int64_t &most = result[d % places];
+    for (size_t same = d % places; same < limits.size(); same += places)
+      if (one || same == d)
+        most = std::max(most, peaks[d] - limits[same]);
+  }
   return result;
 }
 
 bool Filling::fits(const Decisions &decisions, const Limits &limits) const {
-  std::vector<char> result = over(decisions, limits);
-  return std::find(result.begin(), result.end(), 1) == result.end();
+  for (int64_t bytes : excess(decisions, limits))
+    if (bytes > 0)
+      return false;
+  return true;
 }
 
-/// All of a ladder first, which often fits. Otherwise every place's height by
-/// bisection, all at once; a decision is taken where all its places reach it.
-/// As a place's memory also depends on the others', heights that do not fit
-/// together are lowered until they do.
+/// All of a ladder first, which often fits. Otherwise every place's height,
+/// all at once, by interpolation between one that fits and one that does not:
+/// bytes grow about evenly with the height. A decision is taken where all its
+/// places reach it. As a place's memory also depends on the others', heights
+/// that do not fit together are lowered until they do.
 Decisions Filling::climb(const Decisions &from, const Ladder &ladder,
                          const Limits &limits) const {
   int items = static_cast<int>(ladder.places.size());
@@ -371,40 +482,47 @@ Decisions Filling::climb(const Decisions &from, const Ladder &ladder,
   };
 
   Decisions all = taken(count);
-  std::vector<char> exceeds = over(all, limits);
-  std::vector<int> low(places, 0), high = count;
-  bool open = false;
-  for (int q = 0; q < places; ++q) {
-    open |= exceeds[q];
-    if (!exceeds[q])
-      low[q] = count[q];
-  }
-  if (!open)
+  std::vector<int64_t> above = excess(all, limits);
+  if (std::none_of(above.begin(), above.end(),
+                   [](int64_t bytes) { return bytes > 0; }))
     return all;
-  bool exact =
-      problem.layerCount() <= manyLayers && machine.devices.size() == 1;
-  int resolution = exact ? 32 : 8;
-  auto step = [&](int q) { return std::max(1, count[q] / resolution); };
-  while (open) {
-    open = false;
+  std::vector<int> low(places, 0), high = count;
+  std::vector<int64_t> below = excess(from, limits);
+  for (int q = 0; q < places; ++q)
+    if (above[q] <= 0)
+      low[q] = count[q];
+  constexpr int mostProbes = 6;
+  for (int probe = 0; probe < mostProbes; ++probe) {
     std::vector<int> middle = low;
-    for (int q = 0; q < places; ++q)
-      if (high[q] - low[q] > step(q)) {
-        middle[q] = (low[q] + high[q]) / 2;
-        open = true;
-      }
+    bool open = false;
+    for (int q = 0; q < places; ++q) {
+      int between = high[q] - low[q];
+      if (between <= std::max(1, count[q] / resolution))
+        continue;
+      open = true;
+      double room = static_cast<double>(-below[q]);
+      double part = room / (room + static_cast<double>(above[q]));
+      // Every other probe in the middle, in case bytes are not even.
+      if (probe % 2 == 1 || !(part >= 0))
+        part = 0.5;
+      middle[q] += std::clamp(static_cast<int>(between * part), 1, between - 1);
+    }
     if (!open)
       break;
-    exceeds = over(taken(middle), limits);
+    std::vector<int64_t> found = excess(taken(middle), limits);
     for (int q = 0; q < places; ++q)
-      if (middle[q] != low[q])
-        (exceeds[q] ? high : low)[q] = middle[q];
+      if (middle[q] != low[q]) {
+        (found[q] > 0 ? high : low)[q] = middle[q];
+        (found[q] > 0 ? above : below)[q] = found[q];
+      }
   }
   // Nothing taken is what fits for sure.
+  auto step = [&](int q) { return std::max(1, count[q] / resolution); };
   for (bool lowered = places > 1; lowered;) {
     Decisions decisions = taken(low);
-    exceeds = over(decisions, limits);
-    if (std::find(exceeds.begin(), exceeds.end(), 1) == exceeds.end())
+    std::vector<int64_t> found = excess(decisions, limits);
+    if (std::none_of(found.begin(), found.end(),
+                     [](int64_t bytes) { return bytes > 0; }))
       return decisions;
     auto lower = [&](int q) {
       lowered |= low[q] > 0;
@@ -412,7 +530,7 @@ Decisions Filling::climb(const Decisions &from, const Ladder &ladder,
     };
     lowered = false;
     for (int q = 0; q < places; ++q)
-      if (exceeds[q])
+      if (found[q] > 0)
         lower(q);
     for (int q = 0; q < places && !lowered; ++q)
       lower(q);

@@ -19,6 +19,7 @@
 #include "compiler/Planner/Search.h"
 
 #include <functional>
+#include <map>
 
 namespace harmony::planner {
 
@@ -26,8 +27,10 @@ namespace harmony::planner {
 enum class Updates {
   Device,
   Host,
-  Mixed ///< the host those of which an update would take much of a device's
-        ///< memory
+  Mixed, ///< the host those of which an update would take much of a device's
+         ///< memory
+  Early  ///< devices those of the pack that is last to be updated and first to
+         ///< be needed again
 };
 
 /// A candidate: its layout, and choices that follow from it and from what is
@@ -55,6 +58,11 @@ public:
   /// The phases again, after `layout` has changed.
   void renew(Decisions &decisions) const;
 
+  /// The same choices for another layout of the same groups and devices: what
+  /// stays, where it is updated and what is kept, as far as layers that the
+  /// layout's own segments leave open.
+  Decisions moved(const Decisions &from, Layout layout) const;
+
   /// Climbs the ladders of a strategy in order, from what fits `limits`.
   Decisions climb(Decisions from, const Strategy &strategy,
                   const Limits &limits) const;
@@ -68,6 +76,10 @@ public:
   bool canMix(int groups) const;
 
   bool fits(const Decisions &decisions, const Limits &limits) const;
+
+  /// What equal groups take beside what one of them would take alone, which is
+  /// what the others' places are judged by: parts of gradients from elsewhere.
+  Limits lessOthers(const Decisions &decisions, const Limits &limits) const;
 
   bool stay() const { return options.residency == Residency::Auto; }
   bool keepAll() const {
@@ -83,6 +95,15 @@ private:
   const SearchOptions &options;
   std::vector<int> firstLayer, lastLayer; ///< of each tensor's uses, -1: none
   mutable int64_t built = 0;
+
+  /// Equal groups do the same, so that memory is looked for in a problem of one
+  /// group: its share of the batch, and of the state that it updates.
+  struct OneGroup {
+    Problem problem;
+    Machine machine;
+  };
+  mutable std::map<int, std::optional<OneGroup>> oneGroups; ///< by count
+  const OneGroup *oneGroupOf(int groups) const;
 
   /// The places in the pipeline whose memory a decision takes, and what to do.
   struct Ladder {
@@ -103,9 +124,14 @@ private:
   std::vector<int> tensorOrder() const;
   void keepOutputs(Decisions &decisions) const;
 
-  /// By place: whether a device there has more than its limit.
-  std::vector<char> over(const Decisions &decisions,
-                         const Limits &limits) const;
+  /// By device, of what build() makes.
+  std::vector<int64_t> peaksOf(const Problem &of, const Machine &on,
+                               const Choices &choices) const;
+  std::vector<int64_t> peaksOfOne(const OneGroup &one,
+                                  const Decisions &decisions) const;
+  /// By place: by how many bytes a device there is above its limit.
+  std::vector<int64_t> excess(const Decisions &decisions,
+                              const Limits &limits) const;
   Decisions climb(const Decisions &from, const Ladder &ladder,
                   const Limits &limits) const;
 };

@@ -103,21 +103,6 @@ std::vector<int> spreadOwners(const Problem &problem, const Layout &layout);
 /// than a group's share of a pack is loaded in slices.
 void dealLoads(const Problem &problem, const Layout &layout, Choices &choices);
 
-/// The same backward packs behind other forward packs: these need less memory,
-/// and larger microbatches may run faster. A half and a quarter as many; twice
-/// and four times the microbatch, if that is one of `sizes` and all values can
-/// be passed on in slices.
-std::vector<Layout> otherForwards(const Problem &problem, const Layout &layout,
-                                  const std::vector<int64_t> &sizes);
-
-/// What a layout takes at least, for ranking.
-struct Estimate {
-  double compute = 0; ///< of the busiest device, without recomputation
-  double seconds = 0; ///< with recomputation, filling of the pipeline, links
-};
-Estimate estimate(const Problem &problem, const Machine &machine,
-                  const Layout &layout, bool updateOnHost);
-
 } // namespace harmony::planner
 
 #endif // COMPILER_PLANNER_LAYOUT_H

@@ -23,42 +23,49 @@
 
 #include "compiler/Planner/Baselines.h"
 #include "compiler/Planner/Bound.h"
+#include "compiler/Planner/Estimate.h"
 #include "compiler/Planner/Filling.h"
 #include "compiler/Planner/Partition.h"
 #include "compiler/Planner/RandomPlan.h"
 #include "compiler/Planner/SearchResult.h"
+#include "compiler/Planner/Shape.h"
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 namespace harmony::planner {
 
 namespace {
 
-/// Above this fewer partitions and orders of filling are tried.
-constexpr int manyLayers = 200;
-
-/// With several devices no further layout is tried once this many events were
-/// built: one or two seconds. A count, so that equal input gives equal plans.
-constexpr int64_t mostEffort = 3'000'000;
+/// No further layout is tried once so many events were built, and no further
+/// step taken once twice as many were: about a second each. Counts, so that
+/// equal input gives equal plans.
+constexpr int64_t mostEffort = 500'000;
 
 /// Data-parallel groups of pipelines.
 struct Form {
   int groups = 1, pipeline = 1;
 };
 
-/// A layout that may be tried.
+/// A layout that may be tried; `shape` where it has one.
 struct Entry {
+  std::optional<Shape> shape;
   Layout layout;
   Updates updates = Updates::Device;
-  Estimate estimate;
+  LayoutCost cost;
 };
 
-const Strategy firstStrategy = {Rung::Overlap,  Rung::Adjacent, Rung::Values,
-                                Rung::Resident, Rung::Pin,      Rung::Keep};
+/// What led to a candidate of the same index.
+struct Origin {
+  std::optional<Shape> shape;
+  const Strategy *strategy = nullptr;
+};
 
-/// The other orders of filling, for the best of what was found.
-const Strategy otherStrategies[] = {
+/// Orders of filling: transfers first, recomputation first, and mixtures.
+const Strategy strategies[] = {
+    {Rung::Overlap, Rung::Adjacent, Rung::Values, Rung::Resident, Rung::Pin,
+     Rung::Keep},
     {Rung::Overlap, Rung::Adjacent, Rung::Values, Rung::Keep, Rung::Pin,
      Rung::Resident},
     {Rung::Keep, Rung::Adjacent, Rung::Resident, Rung::Values, Rung::Overlap,
@@ -68,13 +75,16 @@ const Strategy otherStrategies[] = {
     {Rung::Overlap, Rung::Pin, Rung::Adjacent, Rung::Values, Rung::Resident,
      Rung::Keep},
 };
+const Strategy &transfersFirst = strategies[0];
+const Strategy &recomputationFirst = strategies[1];
 
 class Search {
 public:
   Search(const Problem &problem, const Machine &machine,
          const SearchOptions &options)
       : problem(problem), machine(machine), options(options),
-        filling(problem, machine, options),
+        filling(problem, machine, options), estimator(problem, machine),
+        shapes(problem, machine),
         devices(static_cast<int>(machine.devices.size())) {
     for (const Device &device : machine.devices)
       capacity.push_back(device.capacity);
@@ -115,12 +125,12 @@ public:
       return refuse(problem, machine, least.peaks);
     if (options.randomSeed)
       considerRandom();
-    else if (devices == 1 || !problem.training)
-      for (int64_t u : microbatchOrder({1, 1}))
-        searchMicrobatch(u);
-    else
+    else if (problem.training)
       searchLayouts();
-    if (!options.randomSeed)
+    else
+      for (int64_t u : microbatchOrder({1, 1}))
+        searchEvaluation(u);
+    if (!options.randomSeed && problem.training)
       refine();
     if (candidates.empty())
       consider(least.choices);
@@ -145,9 +155,12 @@ private:
   const Machine &machine;
   const SearchOptions &options;
   Filling filling;
+  Estimator estimator;
+  Shapes shapes;
   int devices;
   Limits capacity;
   std::vector<Candidate<Decisions>> candidates;
+  std::vector<Origin> origins; ///< of the candidates
   double best = std::numeric_limits<double>::infinity();
   int simulated = 0;
   int64_t hostNeeded = 0;
@@ -240,6 +253,8 @@ private:
     std::vector<Updates> places = updatePlaces();
     if (places.size() > 1 && filling.canMix(groups))
       places.push_back(Updates::Mixed);
+    if (places.size() > 1)
+      places.push_back(Updates::Early);
     return places;
   }
 
@@ -312,7 +327,8 @@ private:
   }
 
   /// Builds, and keeps if it fits; returns what does not fit.
-  std::vector<int64_t> consider(const Decisions &decisions) {
+  std::vector<int64_t> consider(const Decisions &decisions,
+                                const Origin &origin = {}) {
     Draft draft = build(problem, machine, decisions.choices);
     Plan &plan = draft.plan;
     allocate(plan);
@@ -331,19 +347,21 @@ private:
     candidates.push_back(
         {decisions, plan.seconds, swapBytes(plan),
          *std::max_element(plan.peakBytes.begin(), plan.peakBytes.end())});
+    origins.push_back(origin);
     best = std::min(best, plan.seconds);
     return over;
   }
 
   /// Fills memory and considers the result; where the addresses need more than
   /// the live bytes, again with less.
-  void fill(const Decisions &from, const Strategy &strategy) {
-    Limits limits = capacity;
+  void fill(const Decisions &from, const Strategy &strategy,
+            const std::optional<Shape> &shape = {}) {
+    Limits limits = filling.lessOthers(from, capacity);
     for (int attempt = 0; attempt < 4; ++attempt) {
-      if (attempt > 0 && !filling.fits(from, limits))
+      if (!filling.fits(from, limits))
         return;
       std::vector<int64_t> over =
-          consider(filling.climb(from, strategy, limits));
+          consider(filling.climb(from, strategy, limits), {shape, &strategy});
       bool fit = true;
       for (int d = 0; d < devices; ++d)
         if (over[d] > 0) {
@@ -392,34 +410,31 @@ private:
     return order;
   }
 
-  std::vector<std::vector<int>> partitions(int64_t u, int pipeline) const {
-    if (options.layersPerPack)
-      return {evenPartition(problem.layerCount(), *options.layersPerPack)};
-    return candidatePartitions(problem, u, pipeline);
-  }
-
   /// From the fewest packs that fit on: more packs cost traffic and stalls, but
   /// leave room for what stays and for loading ahead.
-  void searchMicrobatch(int64_t u) {
+  void searchEvaluation(int64_t u) {
     double bound = computeBound({1, 1}, u);
     if (bound >= best)
       return;
-    considerResident({1, 1}, u);
-    int further = problem.layerCount() > manyLayers ? 2 : 6;
-    for (Updates updates : updatePlaces()) {
-      int tried = 0;
-      for (const std::vector<int> &packEnds : partitions(u, 1)) {
-        Decisions decisions = filling.base(
-            uniformLayout(problem, 1, 1, Placement::Ring, packEnds, u),
-            updates);
-        if (!filling.fits(decisions, capacity))
-          continue;
-        fill(decisions, firstStrategy);
-        // A plan at the bound of this microbatch that swaps nothing is not
-        // beaten.
-        if (++tried > further || reachedBound(bound))
-          break;
-      }
+    constexpr int further = 6;
+    int tried = 0;
+    std::vector<std::vector<int>> partitions;
+    if (options.layersPerPack)
+      partitions = {
+          evenPartition(problem.layerCount(), *options.layersPerPack)};
+    else
+      partitions = candidatePartitions(problem, u);
+    for (const std::vector<int> &packEnds : partitions) {
+      Decisions decisions = filling.base(
+          uniformLayout(problem, 1, 1, Placement::Ring, packEnds, u),
+          Updates::Device);
+      if (!filling.fits(decisions, capacity))
+        continue;
+      fill(decisions, transfersFirst);
+      // A plan at the bound of this microbatch that swaps nothing is not
+      // beaten.
+      if (++tried > further || reachedBound(bound))
+        break;
     }
   }
 
@@ -454,146 +469,214 @@ private:
     consider(*decisions);
   }
 
-  //===--- several devices ---===//
+  //===--- layouts ---===//
 
   /// Layouts of one form, microbatch and place of updates are ranked by their
   /// estimates; the ranking is not trusted across those classes, of which the
   /// first few of each are tried, the class with the best estimate first.
   void searchLayouts() {
     std::vector<std::vector<Entry>> classes;
-    for (Form form : forms())
-      for (int64_t u : microbatchOrder(form)) {
-        considerResident(form, u);
+    for (Form form : forms()) {
+      std::vector<int64_t> sizes = microbatchOrder(form);
+      if (form.pipeline == 1 && shapes.mayMix() && !options.microbatch &&
+          !options.layersPerPack && sizes.size() > 1)
+        sizes.push_back(0); // each pack its own
+      for (int64_t u : sizes) {
+        if (u > 0)
+          considerResident(form, u);
         for (Updates updates : updatePlaces(form.groups))
           if (std::vector<Entry> entries = entriesOf(form, u, updates);
               !entries.empty())
             classes.push_back(std::move(entries));
       }
-    std::stable_sort(
-        classes.begin(), classes.end(), [](const auto &a, const auto &b) {
-          return a.front().estimate.seconds < b.front().estimate.seconds;
-        });
-    size_t deepest = problem.layerCount() > manyLayers ? 2 : 4;
+    }
+    std::stable_sort(classes.begin(), classes.end(),
+                     [](const auto &a, const auto &b) {
+                       return isBetter(a.front(), b.front());
+                     });
+    constexpr size_t deepest = 4;
     for (size_t depth = 0; depth < deepest; ++depth)
       for (std::vector<Entry> &entries : classes)
-        if (depth < entries.size() && filling.effort() < mostEffort)
+        if (depth < entries.size() &&
+            (filling.effort() < mostEffort || candidates.empty()))
           tryEntry(entries, depth);
+  }
+
+  static bool isBetter(const Entry &a, const Entry &b) {
+    return a.cost.fits != b.cost.fits ? a.cost.fits
+                                      : a.cost.seconds < b.cost.seconds;
   }
 
   void tryEntry(std::vector<Entry> &entries, size_t at) {
     // Those that do not fit even where nothing stays give way to the next.
     while (at < entries.size()) {
       const Entry &entry = entries[at];
-      if (entry.estimate.compute >= best)
+      if (entry.cost.compute >= best)
         return;
-      Decisions decisions = filling.base(entry.layout, entry.updates);
-      if (filling.fits(decisions, capacity)) {
-        fill(decisions, firstStrategy);
+      // What links carry anyway need not stay.
+      const Strategy &strategy = entry.cost.transfers < entry.cost.compute
+                                     ? recomputationFirst
+                                     : transfersFirst;
+      if (tryLayout(entry.layout, entry.updates, entry.shape, strategy))
         return;
-      }
       entries.erase(entries.begin() + static_cast<long>(at));
     }
   }
 
-  std::vector<Entry> entriesOf(Form form, int64_t u, Updates updates) const {
-    std::vector<Placement> placements = {Placement::Ring};
-    if (filling.keepAll())
-      placements = {Placement::Mirror};
-    else if (form.pipeline > 1)
-      placements = {Placement::Mirror, Placement::Ring};
-    std::vector<std::vector<int>> ends = partitions(u, form.pipeline);
-    if (form.pipeline > 1 && options.schedule == Schedule::Auto &&
-        !options.layersPerPack)
-      ends.push_back({problem.layerCount() - 1});
+  /// False: it does not fit.
+  bool tryLayout(const Layout &layout, Updates updates,
+                 const std::optional<Shape> &shape, const Strategy &strategy) {
+    Decisions decisions = filling.base(layout, updates);
+    if (!filling.fits(decisions, capacity))
+      return false;
+    size_t before = candidates.size();
+    fill(decisions, strategy, shape);
+    return candidates.size() > before;
+  }
+
+  std::vector<Entry> entriesOf(Form form, int64_t u, Updates updates) {
     std::vector<Entry> entries;
-    for (Placement placement : placements)
-      for (const std::vector<int> &packEnds : ends) {
-        Layout layout = uniformLayout(problem, form.groups, form.pipeline,
-                                      placement, packEnds, u);
-        Estimate estimated =
-            estimate(problem, machine, layout, updates == Updates::Host);
-        entries.push_back({std::move(layout), updates, estimated});
-      }
-    std::stable_sort(entries.begin(), entries.end(),
-                     [](const Entry &a, const Entry &b) {
-                       return a.estimate.seconds < b.estimate.seconds;
-                     });
+    auto add = [&](const std::optional<Shape> &shape, Layout layout) {
+      if (filling.keepAll() && layout.placement == Placement::Ring)
+        return;
+      for (const Entry &other : entries)
+        if (isSame(other.layout, layout))
+          return;
+      LayoutCost cost = estimator.estimate(layout, updates);
+      if (cost.compute < best)
+        entries.push_back({shape, std::move(layout), updates, cost});
+    };
+    auto addEnds = [&](const std::vector<int> &ends) {
+      for (Placement placement : {Placement::Mirror, Placement::Ring})
+        add({}, uniformLayout(problem, form.groups, form.pipeline, placement,
+                              ends, u));
+    };
+    if (options.layersPerPack) {
+      addEnds(evenPartition(problem.layerCount(), *options.layersPerPack));
+    } else {
+      for (const Shape &shape : shapes.of(form.groups, form.pipeline, u))
+        add(shape, shapes.layoutOf(shape));
+      if (form.pipeline > 1 && options.schedule == Schedule::Auto)
+        addEnds({problem.layerCount() - 1});
+    }
+    std::stable_sort(entries.begin(), entries.end(), isBetter);
     return entries;
+  }
+
+  static bool isSame(const Layout &a, const Layout &b) {
+    return a.placement == b.placement && a.forwardEnds == b.forwardEnds &&
+           a.backwardEnds == b.backwardEnds &&
+           a.forwardMicrobatch == b.forwardMicrobatch &&
+           a.backwardMicrobatch == b.backwardMicrobatch &&
+           a.forwardSizes == b.forwardSizes &&
+           a.backwardSizes == b.backwardSizes && a.keep == b.keep;
   }
 
   //===--- refinement ---===//
 
-  /// Around the best of what was found: other orders of filling, and with
-  /// several devices other forward packs.
+  /// Steps around the best of what was found, as long as they are better:
+  /// other orders of filling, other shapes.
   void refine() {
-    std::vector<Candidate<Decisions>> found = candidates;
-    std::stable_sort(
-        found.begin(), found.end(), [](const auto &a, const auto &b) {
-          return a.seconds != b.seconds ? a.seconds < b.seconds
-                                        : a.swapBytes < b.swapBytes;
-        });
-    size_t count = problem.layerCount() > manyLayers ? 1 : 3;
-    for (size_t i = 0; i < found.size() && i < count; ++i) {
-      const Layout &layout = found[i].choices.layout;
-      Form form{layout.groups, layout.pipeline};
-      if (found[i].swapBytes == 0 &&
-          found[i].seconds <=
-              computeBound(form, layout.backwardMicrobatch) * 1.001)
+    constexpr size_t starts = 3;
+    std::vector<size_t> order = byTime();
+    std::vector<size_t> begun;
+    for (size_t i = 0; i < order.size() && begun.size() < starts; ++i) {
+      const Layout &layout = candidates[order[i]].choices.layout;
+      bool isNew = std::none_of(begun.begin(), begun.end(), [&](size_t other) {
+        return candidates[other].choices.layout.backwardEnds ==
+               layout.backwardEnds;
+      });
+      if (isNew)
+        begun.push_back(order[i]);
+    }
+    for (size_t start : begun)
+      stepFrom(start);
+  }
+
+  std::vector<size_t> byTime() const {
+    std::vector<size_t> order(candidates.size());
+    std::iota(order.begin(), order.end(), size_t(0));
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return candidates[a].seconds != candidates[b].seconds
+                 ? candidates[a].seconds < candidates[b].seconds
+                 : candidates[a].swapBytes < candidates[b].swapBytes;
+    });
+    return order;
+  }
+
+  bool mayGoOn() const { return filling.effort() < 2 * mostEffort; }
+
+  void stepFrom(size_t from) {
+    for (bool better = true; better && mayGoOn();) {
+      double before = candidates[from].seconds;
+      if (isAtBound(from))
         return;
-      Updates updates = found[i].choices.updates;
-      Layout fresh = layout;
-      fresh.keep.clear();
-      for (const Strategy &strategy : otherStrategies)
-        if (devices == 1 || filling.effort() < 2 * mostEffort)
-          fill(filling.base(fresh, updates), strategy);
-      std::vector<Layout> others = largerTurns(fresh, updates);
-      if (devices > 1 && !filling.keepAll() && !options.layersPerPack)
-        for (Layout &other :
-             otherForwards(problem, fresh,
-                           options.microbatch ? std::vector<int64_t>{}
-                                              : microbatches(fresh.groups)))
-          others.push_back(std::move(other));
-      for (Layout &other : others)
-        if (Decisions decisions = filling.base(std::move(other), updates);
-            (devices == 1 || filling.effort() < 2 * mostEffort) &&
-            filling.fits(decisions, capacity))
-          fill(decisions, firstStrategy);
+      size_t tried = candidates.size();
+      Layout layout = candidates[from].choices.layout;
+      Updates updates = candidates[from].choices.updates;
+      Origin origin = origins[from];
+      if (origin.shape)
+        layout = shapes.layoutOf(*origin.shape);
+      else
+        layout.keep.clear();
+      for (const Strategy &strategy : strategies)
+        if (&strategy != origin.strategy && mayGoOn())
+          tryLayout(layout, updates, origin.shape, strategy);
+      for (size_t i = tried; i < candidates.size(); ++i)
+        if (candidates[i].seconds < candidates[from].seconds)
+          from = i;
+      if (origin.shape && !options.layersPerPack)
+        for (Entry &entry : neighbours(*origin.shape, updates))
+          if (entry.cost.compute < candidates[from].seconds && mayGoOn())
+            tryMoved(from, entry);
+      for (size_t i = tried; i < candidates.size(); ++i)
+        if (candidates[i].seconds < candidates[from].seconds)
+          from = i;
+      better = candidates[from].seconds < before * 0.9995;
     }
   }
 
-  /// The turn pack recomputes nothing: as many layers as fit, and half as many
-  /// more. In a pipeline it is balanced with the other packs instead.
-  std::vector<Layout> largerTurns(const Layout &layout, Updates updates) const {
-    int packs = static_cast<int>(layout.forwardEnds.size());
-    if (!problem.training || layout.pipeline > 1 || packs == 0 ||
-        options.layersPerPack || filling.keepAll())
-      return {};
-    std::vector<double> seconds;
-    for (int l = 0; l <= layout.forwardEnds.back(); ++l) {
-      const Cost &cost = problem.cost(l, layout.backwardMicrobatch);
-      seconds.push_back(cost.forwardSeconds + cost.backwardSeconds);
+  /// With what stays as it was, if there is room for it; else anew.
+  void tryMoved(size_t from, const Entry &entry) {
+    Origin origin{entry.shape, origins[from].strategy};
+    Decisions decisions = filling.moved(candidates[from].choices, entry.layout);
+    if (filling.fits(decisions, capacity))
+      consider(decisions, origin);
+    else if (entry.cost.seconds < candidates[from].seconds)
+      tryLayout(entry.layout, entry.updates, entry.shape,
+                origin.strategy ? *origin.strategy : transfersFirst);
+  }
+
+  bool isAtBound(size_t candidate) const {
+    const Layout &layout = candidates[candidate].choices.layout;
+    Form form{layout.groups, layout.pipeline};
+    return layout.backwardSizes.empty() &&
+           candidates[candidate].swapBytes == 0 &&
+           candidates[candidate].seconds <=
+               computeBound(form, layout.backwardMicrobatch) * 1.001;
+  }
+
+  /// Those with the best estimates first.
+  std::vector<Entry> neighbours(const Shape &shape, Updates updates) {
+    std::vector<int64_t> sizes;
+    if (!options.microbatch)
+      sizes = microbatches(shape.groups);
+    Layout here = shapes.layoutOf(shape);
+    std::vector<Entry> entries;
+    for (const Shape &other : shapes.around(shape, sizes)) {
+      Layout layout = shapes.layoutOf(other);
+      LayoutCost cost = estimator.estimate(layout, updates);
+      bool isNew = !isSame(layout, here);
+      for (const Entry &entry : entries)
+        isNew &= !isSame(entry.layout, layout);
+      if (cost.fits && isNew)
+        entries.push_back({other, std::move(layout), updates, cost});
     }
-    auto turningAt = [&](int first) {
-      std::vector<int> ends =
-          balancedPartition({seconds.begin(), seconds.begin() + first}, packs);
-      ends.push_back(problem.layerCount() - 1);
-      return uniformLayout(problem, layout.groups, layout.pipeline,
-                           layout.placement, ends, layout.backwardMicrobatch);
-    };
-    int fits = static_cast<int>(seconds.size()), tooLarge = 0;
-    while (fits - tooLarge > 1) {
-      int middle = (fits + tooLarge) / 2;
-      (filling.fits(filling.base(turningAt(middle), updates), capacity)
-           ? fits
-           : tooLarge) = middle;
-    }
-    int now = static_cast<int>(seconds.size());
-    std::vector<Layout> larger;
-    if (fits < now)
-      larger.push_back(turningAt(fits));
-    if (fits + 1 < now)
-      larger.push_back(turningAt((fits + now) / 2));
-    return larger;
+    std::stable_sort(entries.begin(), entries.end(), isBetter);
+    constexpr size_t most = 16;
+    if (entries.size() > most)
+      entries.resize(most);
+    return entries;
   }
 };
 

@@ -54,18 +54,16 @@ struct Candidate {
   int64_t peakBytes = 0; ///< of the fullest device
 };
 
-/// Of all candidates those within 1 % of the best time, and those that swap
-/// nothing within 5 %; of these the one that swaps least.
+/// Of all candidates within 1 % of the best time the one that swaps least.
 template <typename T>
 const Candidate<T> &chooseFrom(const std::vector<Candidate<T>> &candidates) {
-  constexpr double equalTime = 1.01, noSwapTime = 1.05;
+  constexpr double equalTime = 1.01;
   double best = std::numeric_limits<double>::infinity();
   for (const Candidate<T> &candidate : candidates)
     best = std::min(best, candidate.seconds);
   const Candidate<T> *chosen = nullptr;
   for (const Candidate<T> &candidate : candidates) {
-    if (candidate.seconds >
-        best * (candidate.swapBytes == 0 ? noSwapTime : equalTime))
+    if (candidate.seconds > best * equalTime)
       continue;
     if (!chosen || candidate.swapBytes < chosen->swapBytes ||
         (candidate.swapBytes == chosen->swapBytes &&

@@ -56,7 +56,6 @@ std::vector<Problem> typical() {
 TEST(Search, WhatFitsSwapsNothing) {
   for (const Problem &problem : typical()) {
     Planned planned = solved(problem, unlimited);
-    EXPECT_EQ(swaps(planned.plan), 0) << problem.name;
     // Nothing but updates and the load of inputs (at 1e9 bytes/s) is added to
     // computing.
     double more = 0;
@@ -66,8 +65,11 @@ TEST(Search, WhatFitsSwapsNothing) {
       more += value.isInput()
                   ? 1e-9 * static_cast<double>(value.bytes(problem.batch))
                   : 0;
-    EXPECT_LE(planned.plan.seconds, problem.computeBoundSeconds() + more)
-        << problem.name;
+    double plain = problem.computeBoundSeconds() + more;
+    EXPECT_LE(planned.plan.seconds, plain) << problem.name;
+    // What swaps is faster: by updates on the host beside computing.
+    if (swaps(planned.plan) > 0)
+      EXPECT_LT(planned.plan.seconds, 0.99 * plain) << problem.name;
   }
 }
 
@@ -80,8 +82,10 @@ TEST(Search, WhatJustFitsSwapsNothing) {
     choices.updateOnHost.assign(problem.tensors.size(), 0);
     choices.resident.assign(problem.tensors.size(), 1);
     choices.stateResident = choices.resident;
-    int64_t peak = makePlan(problem, choices).peakBytes[0];
-    EXPECT_EQ(swaps(solved(problem, peak, options).plan), 0) << problem.name;
+    Plan plain = makePlan(problem, choices);
+    Plan found = solved(problem, plain.peakBytes[0], options).plan;
+    if (swaps(found) > 0)
+      EXPECT_LT(found.seconds, 0.99 * plain.seconds) << problem.name;
   }
 }
 

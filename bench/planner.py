@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Plans the published system's profiles on its machine and compares with what no plan can be faster than.
+
+    bench/planner.py --artifact DIR [--build build] [--models bert_large,gpt2_xl] [--devices 1,8] [--batches 16,64]
+                     [--machine harmony-1080ti] [--write docs/Schedules.md]
+    bench/planner.py --artifact DIR --originals [--build build] [--write docs/Schedules.md]
+
+DIR has profiles/MODEL.json and schedules/*.json: numbers of Harmony's artifact (github.com/msr-fiddle/harmony, MIT).
+Each row is one `harmonyc plan`, whose plan is verified. Devices have 10 GiB.
+
+LBr is the artifact's yardstick, D * sum over layers of the least (forward + backward)(u) / u, over N: its backward
+contains the recomputation; u is any measured size up to D. LBd is the plan's `bound_s` (compiler/Planner/Bound.h): only
+sizes that divide a group's batch, one microbatch's way through all layers, nothing recomputed that memory can keep.
+
+--originals takes the 26 stored schedules instead: each is built as a plan of ours, with its packs, microbatches and
+placement, at the memory that it needs, and simulated with everything overlapped; then the search plans at that
+capacity. Ends with 1 where an original is faster.
+
+Search times are those of the processor. Needs the target harmonyc.
+"""
+import argparse, collections, json, math, pathlib, subprocess, sys, tempfile
+
+import measuring
+
+MODELS = ("bert_large", "bert_96", "gpt2_xl", "vgg416", "gpt2_10b")
+MARKERS = ("<!-- tables of bench/planner.py -->", "<!-- end of tables of bench/planner.py -->")
+GIB = 2**30
+
+
+def interpolate(samples, layer, size):
+    """The seconds of a layer at a microbatch size: numpy.interp."""
+    sizes = sorted(int(u) for u in samples)
+    at = lambda u: samples[str(u)]["t"][layer]
+    if size >= sizes[-1]:
+        return at(sizes[-1])
+    above = next(u for u in sizes if u >= size)
+    if above == size or above == sizes[0]:
+        return at(above)
+    below = sizes[sizes.index(above) - 1]
+    return at(below) + (at(above) - at(below)) * (size - below) / (above - below)
+
+
+def recompute_bound(profile, batch, devices):
+    largest = min(max(map(int, profile[key])) for key in ("fwd", "bwd"))
+    sizes = [u for u in range(1, min(batch, largest) + 1) if batch % u == 0]
+    return batch / devices * sum(
+        min((interpolate(profile["fwd"], layer, u) + interpolate(profile["bwd"], layer, u)) / u for u in sizes)
+        for layer in range(profile["R"]))
+
+
+def plan(arguments, model, devices, batch, *flags):
+    """The plan's summary and the seconds of the processor that the command took."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "plan.json"
+        command = [arguments.build / "bin/harmonyc", "plan", arguments.artifact / "profiles" / f"{model}.json",
+                   "--batch", batch, "--devices", devices, "--machine", arguments.machine, "--plan-out", out, *flags]
+        run = measuring.run(command)
+        return json.loads(out.read_text()), run.processor
+
+
+def mean(ratios):
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def artifact_estimates(arguments):
+    """The best of the artifact's own estimates by (model, devices, batch), with prefetch or without."""
+    best = {}
+    for path in sorted((arguments.artifact / "schedules").glob("*.json")):
+        schedule = json.loads(path.read_text())
+        key = schedule["model"], schedule["N"], schedule["D"]
+        seconds = min(found["iteration_s"] for found in schedule["estimate"].values()
+                      if isinstance(found, dict) and "iteration_s" in found)
+        best[key] = min(seconds, best.get(key, math.inf))
+    return best
+
+
+def attainable(arguments):
+    estimates = artifact_estimates(arguments)
+    rows, ratios, distances, slowest = [], collections.defaultdict(list), collections.defaultdict(list), 0
+    for model in arguments.models:
+        profile = json.loads((arguments.artifact / "profiles" / f"{model}.json").read_text())
+        for devices in arguments.devices:
+            for batch in arguments.batches:
+                document, seconds = plan(arguments, model, devices, batch)
+                found = document["summary"]
+                bound = recompute_bound(profile, batch, devices)
+                ratio, distance = found["iteration_s"] / bound, found["distance"]
+                slowest = max(slowest, seconds)
+                for key in ("all", model, f"N = {devices}", f"D = {batch}"):
+                    ratios[key].append(ratio)
+                    distances[key].append(distance)
+                estimate = estimates.get((model, devices, batch))
+                rows.append([model, devices, batch, f"{found['iteration_s']:.3f}", f"{found['bound_s']:.3f}",
+                             f"{bound:.3f}", f"{distance:.3f}", f"{ratio:.3f}",
+                             f"{estimate / found['iteration_s']:.2f}" if estimate else "",
+                             f"{(found['swap_in_bytes'] + found['swap_out_bytes']) / GIB:.1f}",
+                             f"{found['peer_bytes'] / GIB:.1f}", f"{max(found['peak_bytes']) / GIB:.2f}",
+                             f"{seconds:.2f}", found["form"]])
+                print(*rows[-1], file=sys.stderr, flush=True)
+    means = [[key, len(ratios[key]), f"{mean(ratios[key]):.3f}", f"{mean(distances[key]):.3f}"] for key in ratios]
+    return "\n\n".join([
+        measuring.table(["", "plans", "geometric mean of time / LBr", "of time / LBd"], means),
+        measuring.table(["model", "N", "D", "time, s", "LBd, s", "LBr, s", "time / LBd", "time / LBr",
+                         "artifact's estimate / time", "swapped, GiB", "between devices, GiB", "peak, GiB",
+                         "search, s", "form"], rows),
+        f"The slowest search took {slowest:.2f} s of the processor."])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--artifact", type=pathlib.Path, required=True)
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
+    parser.add_argument("--models", type=lambda text: text.split(","), default=MODELS)
+    numbers = lambda text: [int(number) for number in text.split(",")]
+    parser.add_argument("--devices", type=numbers, default=[1, 2, 4, 8])
+    parser.add_argument("--batches", type=numbers, default=[16, 32, 64, 256])
+    parser.add_argument("--machine", default="harmony-1080ti")
+    parser.add_argument("--write", type=pathlib.Path)
+    arguments = parser.parse_args()
+    text = attainable(arguments)
+    if arguments.write:
+        measuring.replace_between(arguments.write, MARKERS, text)
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()

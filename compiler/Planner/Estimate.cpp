@@ -1,0 +1,234 @@
+//===- Estimate.cpp - What a layout takes, without a plan -----------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Planner/Estimate.h"
+
+#include <algorithm>
+
+namespace harmony::planner {
+
+Estimator::Estimator(const Problem &problem, const Machine &machine)
+    : problem(problem), machine(machine), seenBy(problem.tensors.size(), -1) {}
+
+/// Most of the updates.
+static bool onHost(Updates updates) {
+  return updates == Updates::Host || updates == Updates::Early;
+}
+
+Estimator::Pack Estimator::describe(const Layout &layout, int first, int last,
+                                    int64_t microbatch, bool forward,
+                                    bool backward) {
+  int64_t samples = sharesOf(problem.batch, layout.groups).front();
+  Pack pack;
+  pack.forward = forward;
+  pack.backward = backward;
+  pack.microbatch = std::min(microbatch, samples);
+  int64_t u = pack.microbatch;
+  ++packs;
+  double segment = 0;
+  for (int l = first; l <= last; ++l) {
+    const Layer &layer = problem.layers[l];
+    const Cost &cost = problem.cost(l, u);
+    pack.forwardSeconds += cost.forwardSeconds;
+    pack.backwardSeconds += cost.backwardSeconds;
+    double values = 0;
+    for (const ValueUse &use : layer.inputs) {
+      const Value &value = problem.values[use.value];
+      auto bytes = static_cast<double>(value.bytes(u));
+      values += use.gradient && backward ? 2 * bytes : bytes;
+      if (value.producer >= first) {
+        pack.saved += bytes;
+        segment += bytes;
+      } else {
+        pack.inputs += static_cast<double>(value.bytesPerSample);
+        pack.fromBatch |= value.isInput();
+      }
+    }
+    for (int v : layer.outputs)
+      values += static_cast<double>(problem.values[v].bytes(u));
+    auto saved = static_cast<double>(cost.savedBytes);
+    pack.saved += saved;
+    segment += saved;
+    if (backward && !forward && l < last && !layout.keep.empty() &&
+        layout.keep[l] > 0) {
+      for (int v : layer.outputs)
+        pack.stashes += static_cast<double>(problem.values[v].bytesPerSample);
+      pack.segment = std::max(pack.segment, segment);
+      segment = 0;
+    }
+    auto workspace = static_cast<double>(
+        backward ? std::max(cost.forwardWorkspace, cost.backwardWorkspace)
+                 : cost.forwardWorkspace);
+    pack.largest = std::max(pack.largest, saved + workspace + values);
+    for (const TensorUse &use : layer.tensors) {
+      const Tensor &tensor = problem.tensors[use.tensor];
+      if (use.gradient && backward) {
+        pack.gradients += static_cast<double>(tensor.gradientBytes);
+        if (tensor.gradientUses.front().layer == l) {
+          pack.states += static_cast<double>(tensor.stateBytes);
+          pack.updated += static_cast<double>(tensor.bytes);
+        }
+      }
+      if (seenBy[use.tensor] == packs)
+        continue;
+      seenBy[use.tensor] = packs;
+      pack.tensors += static_cast<double>(tensor.bytes);
+    }
+  }
+  pack.segment = std::max(pack.segment, segment);
+  return pack;
+}
+
+void Estimator::add(const Layout &layout, const Pack &pack, int device,
+                    Updates updates) {
+  Load &load = loads[device];
+  auto samples =
+      static_cast<double>(sharesOf(problem.batch, layout.groups).front());
+  double trips = samples / static_cast<double>(pack.microbatch);
+  bool copied =
+      layout.groups > 1 && machine.hasLink(device, layout.pipeline + device);
+  double readers = copied ? layout.groups : 1;
+
+  load.compute += trips * ((pack.forward ? pack.forwardSeconds : 0) +
+                           (pack.backward ? pack.backwardSeconds : 0)) +
+                  machine.phaseSeconds;
+  bool again = pack.backward && !pack.forward;
+  if (again) {
+    load.recompute += trips * pack.forwardSeconds;
+    load.saved += trips * pack.saved;
+  }
+  load.in += pack.tensors / readers;
+  double others = layout.groups - 1, groups = layout.groups;
+  if (copied && pack.backward)
+    load.peer += (onHost(updates) ? 2 : 1) * pack.tensors * others / groups;
+  if (copied && pack.backward && !onHost(updates))
+    load.peer += pack.gradients * others / groups;
+  double values = samples * (pack.inputs + pack.stashes);
+  load.in += values;
+  load.needed += values;
+  load.out += pack.fromBatch ? samples * pack.stashes : values;
+
+  double held = pack.tensors + (pack.backward ? pack.gradients : 0) +
+                pack.stashes * static_cast<double>(pack.microbatch);
+  load.most = std::max(load.most,
+                       held + (pack.backward ? pack.saved : 0) + pack.largest);
+  load.ahead = std::max(load.ahead, pack.tensors);
+  if (pack.backward || !problem.training)
+    load.needed += pack.tensors;
+  if (!pack.backward)
+    return;
+  load.needed += pack.gradients;
+  if (onHost(updates)) {
+    load.out += pack.gradients;
+    return;
+  }
+  if (pack.updated > 0)
+    load.compute += problem.deviceUpdate.perByte * pack.updated / groups;
+  load.needed += pack.states / groups;
+  load.in += pack.states / groups;
+  load.out += (pack.states + pack.updated) / groups;
+}
+
+LayoutCost Estimator::estimate(const Layout &layout, Updates updates) {
+  loads.assign(layout.pipeline, {});
+  double slowestForward = 0, slowestBackward = 0;
+  Pack last;
+  for (int f = 0; f < static_cast<int>(layout.forwardEnds.size()); ++f) {
+    Pack pack = describe(layout, layout.firstForward(f), layout.forwardEnds[f],
+                         layout.forwardSize(f), true, false);
+    slowestForward = std::max(slowestForward, pack.forwardSeconds);
+    add(layout, pack, layout.forwardDevice(f), updates);
+  }
+  int turn = static_cast<int>(layout.backwardEnds.size()) - 1;
+  for (int p = turn; p >= 0; --p) {
+    Pack pack =
+        describe(layout, layout.firstBackward(p), layout.backwardEnds[p],
+                 layout.backwardSize(p), p == turn, true);
+    slowestBackward =
+        std::max(slowestBackward, pack.backwardSeconds + pack.forwardSeconds);
+    add(layout, pack, layout.backwardDevice(p), updates);
+    if (p == 0)
+      last = pack;
+  }
+  LayoutCost result = total(layout, updates);
+  result.seconds += tail(layout, last, updates);
+  result.seconds += (layout.pipeline - 1) * (slowestForward + slowestBackward);
+  return result;
+}
+
+/// From the end of the last pack to the first forward of the next iteration:
+/// its update.
+double Estimator::tail(const Layout &layout, const Pack &last,
+                       Updates updates) const {
+  int device = layout.backwardDevice(0);
+  double in = machine.link(hostEndpoint, device).bytesPerSecond;
+  double out = machine.link(device, hostEndpoint).bytesPerSecond;
+  if (updates == Updates::Host)
+    return last.gradients * layout.groups / out + last.tensors / in +
+           problem.hostUpdate.perByte * last.updated;
+  double seconds = problem.deviceUpdate.perByte * last.updated / layout.groups;
+  int other = layout.pipeline + device;
+  if (layout.groups > 1 && machine.hasLink(device, other))
+    seconds += (last.gradients + last.tensors) * (layout.groups - 1) /
+               layout.groups / machine.link(device, other).bytesPerSecond;
+  return seconds;
+}
+
+LayoutCost Estimator::total(const Layout &layout, Updates updates) const {
+  LayoutCost result;
+  std::vector<double> shared(machine.resources.size(), 0), all = shared;
+  for (int q = 0; q < layout.pipeline; ++q) {
+    const Load &load = loads[q];
+    auto capacity = static_cast<double>(machine.devices[q].capacity);
+    const Link &in = machine.link(hostEndpoint, q);
+    const Link &out = machine.link(q, hostEndpoint);
+    result.fits &= load.most <= capacity;
+    double spare = std::max(0.0, capacity - load.most);
+    double moved = 1 - std::min(1.0, capacity / std::max(1.0, load.needed));
+    double recompute =
+        load.recompute * (1 - std::min(1.0, spare / std::max(1.0, load.saved)));
+    result.compute = std::max(result.compute, load.compute);
+    double busy = load.compute + recompute;
+    // Where there is no room to load ahead, loads are waited for.
+    double late =
+        std::max(0.0, std::min(load.ahead, load.needed - capacity) - spare) /
+        std::max(1.0, load.ahead);
+    busy += late * load.in * moved / in.bytesPerSecond;
+    result.seconds =
+        std::max({result.seconds, busy, load.in * moved / in.bytesPerSecond,
+                  load.out * moved / out.bytesPerSecond});
+    result.transfers = std::max({result.transfers, load.in / in.bytesPerSecond,
+                                 load.out / out.bytesPerSecond});
+    auto share = [&](const Link &link, double bytes) {
+      for (int r : link.shares) {
+        shared[r] += bytes * moved * layout.groups;
+        all[r] += bytes * layout.groups;
+      }
+    };
+    share(in, load.in);
+    share(out, load.out);
+  }
+  for (size_t r = 0; r < shared.size(); ++r) {
+    double rate = machine.resources[r].bytesPerSecond;
+    result.seconds = std::max(result.seconds, shared[r] / rate);
+    result.transfers = std::max(result.transfers, all[r] / rate);
+  }
+  if (!onHost(updates))
+    return result;
+  double onHostSeconds = 0;
+  for (const Tensor &tensor : problem.tensors)
+    if (!tensor.gradientUses.empty())
+      onHostSeconds += tensor.hostUpdateSeconds >= 0
+                           ? tensor.hostUpdateSeconds
+                           : problem.hostUpdate.seconds(tensor.bytes);
+  int engines =
+      std::min(machine.hostQueues, static_cast<int>(machine.devices.size()));
+  result.seconds = std::max(result.seconds, onHostSeconds / engines);
+  return result;
+}
+
+} // namespace harmony::planner

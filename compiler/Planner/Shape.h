@@ -1,0 +1,92 @@
+//===- Shape.h - How large packs are, and where the turn begins -*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Private to the search: what it varies of a layout.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef COMPILER_PLANNER_SHAPE_H
+#define COMPILER_PLANNER_SHAPE_H
+
+#include "compiler/Planner/Layout.h"
+
+namespace harmony::planner {
+
+/// Of a training step.
+struct Shape {
+  int groups = 1, pipeline = 1;
+  /// Of all packs; 0: packs have sizes of their own.
+  int64_t microbatch = 0;
+
+  //===--- groups of one device ---===//
+
+  /// Of a device's memory: what the turn, a backward pack and a forward pack
+  /// may fill.
+  double turnPart = 0, backwardPart = 0, forwardPart = 0;
+  /// Of a device's memory, saved blocks that are recomputed at a time, if one
+  /// layer has no more; 0: those of a whole pack.
+  double segmentPart = 0;
+  /// Tensors and what a group has of the states stay: packs fill the rest.
+  bool resident = false;
+
+  //===--- pipelines ---===//
+
+  Placement placement = Placement::Mirror;
+  int packs = 0;         ///< of the layers, the turn included
+  bool evenTime = false; ///< packs of equal time rather than equal bytes
+  int64_t forwardMicrobatch = 0; ///< 0: as `microbatch`
+
+  bool operator==(const Shape &o) const;
+};
+
+/// Makes shapes, and layouts of them.
+class Shapes {
+public:
+  Shapes(const Problem &problem, const Machine &machine);
+
+  Layout layoutOf(const Shape &shape) const;
+
+  /// Shapes worth trying, all packs at one microbatch size or, with 0, each at
+  /// its own, which needs values that can be sliced.
+  std::vector<Shape> of(int groups, int pipeline, int64_t microbatch) const;
+
+  /// One step away.
+  std::vector<Shape> around(const Shape &shape,
+                            const std::vector<int64_t> &sizes) const;
+
+  /// Whether packs may have sizes of their own.
+  bool mayMix() const { return mixes; }
+
+private:
+  const Problem &problem;
+  const Machine &machine;
+  bool mixes = false;
+
+  /// Sums over the layers before, at one microbatch size.
+  struct Sums {
+    int64_t microbatch = 1;
+    std::vector<double> forward, backward, saved;
+    /// Of a saved block's bytes times the outputs': over the bytes of a
+    /// segment, what its stashes take.
+    std::vector<double> stashes;
+    std::vector<double> largest; ///< of one layer: saved block, workspace
+  };
+  std::vector<Sums> sums; ///< by Problem::microbatches
+  std::vector<double> tensors,
+      gradients; ///< bytes, sums over the layers before
+  double states = 0;
+
+  struct Packing;
+  Layout packedLayout(const Shape &shape) const;
+  void beginSegments(Layout &layout, double bytes) const;
+  double tailCost(int groups) const;
+  std::vector<double> weightsOf(int64_t microbatch, bool ofTime) const;
+};
+
+} // namespace harmony::planner
+
+#endif // COMPILER_PLANNER_SHAPE_H
