@@ -134,17 +134,21 @@ private:
 class Simulation {
 public:
   Simulation(const QueueWork &work, const Machine &machine, int used,
-             int executions, std::vector<QueueInterval> *record)
-      : work(work), executions(executions), tracks(machine, used),
-        record(record), finish(executions, 0), completed(work.events.size(), 0),
-        awaiting(work.events.size(), none), queues(work.queues.size()),
-        domains(tracks.domains()) {}
+             int executions, std::vector<QueueInterval> *record, int following)
+      : work(work), executions(executions), following(following),
+        tracks(machine, used), record(record), finish(executions, 0),
+        completed(work.events.size(), 0), awaiting(work.events.size(), none),
+        queues(work.queues.size()), domains(tracks.domains()) {}
 
   QueueTimes run() {
-    for (size_t q = 0; q < queues.size(); ++q)
+    for (size_t q = 0; q < queues.size(); ++q) {
       toStart.push_back(static_cast<int>(q));
+      unfinished += !work.queues[q].empty();
+    }
     while (true) {
       startReady();
+      if (unfinished == 0)
+        break;
       for (int d : changed)
         shareAnew(domains[d]);
       changed.clear();
@@ -157,7 +161,7 @@ public:
     QueueTimes times;
     times.finish = finish;
     for (size_t q = 0; q < queues.size(); ++q)
-      if (left(static_cast<int>(q)))
+      if (queues[q].execution < executions && !work.queues[q].empty())
         times.blocked = eventOf(static_cast<int>(q));
     return times;
   }
@@ -186,7 +190,8 @@ private:
   };
 
   const QueueWork &work;
-  int executions;
+  int executions, following;
+  int unfinished = 0; ///< queues that are not through all executions
   Tracks tracks;
   std::vector<QueueInterval> *record;
   std::vector<double> finish;
@@ -202,7 +207,8 @@ private:
   double now = 0;
 
   bool left(int q) const {
-    return queues[q].execution < executions && !work.queues[q].empty();
+    return queues[q].execution < executions + following &&
+           !work.queues[q].empty();
   }
   int eventOf(int q) const {
     return work.queues[q][queues[q].loop].events[queues[q].member];
@@ -362,7 +368,8 @@ private:
     ++completed[e];
     if (record && queue.execution == executions - 1)
       record->push_back({e, queue.iteration, queue.begun, now});
-    finish[queue.execution] = now; // time only grows
+    if (queue.execution < executions)
+      finish[queue.execution] = now; // time only grows
     advance(q);
     toStart.push_back(q);
     for (int *link = &awaiting[e]; *link != none;) {
@@ -389,7 +396,8 @@ private:
     if (++queue.loop < loops.size())
       return;
     queue.loop = 0;
-    ++queue.execution;
+    if (++queue.execution == executions)
+      --unfinished;
   }
 };
 
@@ -397,8 +405,8 @@ private:
 
 QueueTimes simulateQueues(const QueueWork &work, const Machine &machine,
                           int used, int executions,
-                          std::vector<QueueInterval> *last) {
-  return Simulation(work, machine, used, executions, last).run();
+                          std::vector<QueueInterval> *last, int following) {
+  return Simulation(work, machine, used, executions, last, following).run();
 }
 
 } // namespace harmony::planner

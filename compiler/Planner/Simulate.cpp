@@ -16,8 +16,9 @@ namespace harmony::planner {
 
 namespace {
 
-/// Executions simulated: the first fills the queues, the last two are compared.
-constexpr int executions = 3;
+/// Executions simulated: the first fills the queues, the last two are compared;
+/// beside the last, as beside any other, the one that follows begins.
+constexpr int executions = 3, following = 1;
 
 /// What the last iteration of an event takes beside workSeconds(): a phase that
 /// ends.
@@ -105,7 +106,7 @@ QueueTimes execute(const Plan &plan, const Problem &problem,
       work.queues.back().push_back({std::move(loop.events), loop.trips});
   }
   QueueTimes times = simulateQueues(work, machine, devicesUsed(plan, machine),
-                                    executions, last);
+                                    executions, last, following);
   if (times.blocked >= 0)
     throw Error("the plan deadlocks: " +
                 describe(plan, problem, times.blocked) + " is never ready");
