@@ -227,6 +227,14 @@ void addPlanning(CLI::App *app, CompilerOptions &options) {
                 "print what limits the plan, the best plan of every other "
                 "form, and what more memory, a faster link or one more device "
                 "would bring");
+  app->add_option("--profile", options.profile,
+                  "costs that an executable has measured (its --profile); what "
+                  "they do not tell is modelled")
+      ->type_name("FILE.json");
+  app->add_option("--keep-numerics", options.keepNumerics,
+                  "plan with the numerics key of this plan, executable or "
+                  "profile (or the key itself): the same bits")
+      ->type_name("FILE|KEY");
   app->add_option("--dump-stages", options.dumpStages,
                   "write the module after each stage into this folder")
       ->type_name("DIR");
@@ -253,11 +261,16 @@ std::string checkTogether(const CLI::App &command,
   if (given("--disk-memory") && options.diskPath.empty())
     return "--disk-memory needs --disk-path DIR";
   if (given("--plan-in"))
-    if (std::string flag = firstOf({"--microbatch", "--schedule", "--residency",
-                                    "--update", "--recompute", "--optimizer-on",
-                                    "--pack", "--random-plan"});
+    if (std::string flag =
+            firstOf({"--microbatch", "--schedule", "--residency", "--update",
+                     "--recompute", "--optimizer-on", "--pack", "--random-plan",
+                     "--keep-numerics"});
         !flag.empty())
       return flag + " is not accepted with --plan-in: the plan decides it";
+  if (given("--keep-numerics"))
+    if (std::string flag = firstOf({"--microbatch", "--random-plan"});
+        !flag.empty())
+      return flag + " is not accepted with --keep-numerics, which pins it";
   if (options.forward)
     if (std::string flag = firstOf(
             {"--loss", "--loss-output", "--trainable", "--freeze", "--padding",
@@ -324,6 +337,30 @@ std::optional<CompilerOptions> harmony::parseCommandLine(int argc, char **argv,
   addModel(inspect, options);
   addBatch(inspect, options);
 
+  CLI::App *machine = app.add_subcommand(
+      "machine", "measure this machine: products, memory, copies, updates");
+  machine
+      ->add_option("-o,--output", options.output,
+                   "the machine file (--machine)")
+      ->required()
+      ->type_name("FILE.json");
+  machine
+      ->add_option("--devices", options.devices,
+                   "devices that share the processors")
+      ->check(CLI::Range(1, 256))
+      ->type_name("N");
+  machine
+      ->add_option("--threads", options.threads,
+                   "threads that compute, over all devices; default: all "
+                   "processors")
+      ->check(CLI::Range(1u, 1024u))
+      ->type_name("T");
+  machine
+      ->add_option("--target", options.target,
+                   "instruction set that products are measured with")
+      ->check(CLI::IsMember({"host", "host:avx2", "host:avx512"}))
+      ->capture_default_str();
+
   CLI::App *ops =
       app.add_subcommand("ops", "the ONNX operators supported, by opset");
 
@@ -332,8 +369,10 @@ std::optional<CompilerOptions> harmony::parseCommandLine(int argc, char **argv,
       app.get_subcommands(
              [&](CLI::App *command) { return command->check_name(argv[1]); })
           .empty()) {
-    std::cerr << "harmonyc: error: '" << argv[1]
-              << "' is not a command: expected compile, plan, inspect or ops\n";
+    std::cerr
+        << "harmonyc: error: '" << argv[1]
+        << "' is not a command: expected compile, plan, inspect, machine or "
+           "ops\n";
     exitCode = kUsage;
     return std::nullopt;
   }
@@ -346,6 +385,7 @@ std::optional<CompilerOptions> harmony::parseCommandLine(int argc, char **argv,
   options.command = compile->parsed()   ? Command::Compile
                     : plan->parsed()    ? Command::Plan
                     : inspect->parsed() ? Command::Inspect
+                    : machine->parsed() ? Command::Machine
                                         : Command::Ops;
   (void)ops;
   const CLI::App &command = *app.get_subcommands().front();

@@ -209,6 +209,15 @@ int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
                          const planner::Machine &machine,
                          const planner::Plan *given) {
   CompilerOptions wanted = options;
+  if (pins.microbatch)
+    wanted.microbatch = pins.microbatch;
+  int devices = static_cast<int>(machine.devices.size());
+  if (!pins.key.empty() && wanted.schedule == "auto") {
+    if (pins.groups == 1)
+      wanted.schedule = "harmony-pp";
+    else if (pins.groups == devices)
+      wanted.schedule = "harmony-dp";
+  }
   // A group's share of the batch can be smaller than --microbatch; an
   // evaluation of more at once could need more memory than the training step.
   if (training && !forTraining && wanted.microbatch) {
@@ -217,7 +226,7 @@ int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
       largest = std::max(largest, phase.microbatch);
     wanted.microbatch = std::min(*wanted.microbatch, largest);
   }
-  ModelOptions build;
+  ModelOptions build(*costs);
   build.training = forTraining;
   build.batch = batch;
   if (given) {
@@ -227,8 +236,7 @@ int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
     build.microbatches.assign(sizes.begin(), sizes.end());
   } else {
     build.microbatches = planner::candidateMicrobatches(
-        batch, static_cast<int>(machine.devices.size()),
-        searchOptions(wanted, forTraining));
+        batch, devices, searchOptions(wanted, forTraining));
   }
   // Statistics of batches are not taken in evaluation; other models combine
   // samples there too.
@@ -241,9 +249,6 @@ int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
     build.microbatches = {whole.getInt()};
   else if (!given && !build.splittable)
     build.microbatches = {batch};
-  build.rates.flopsPerSecond = machine.devices[0].flopsPerSecond;
-  build.rates.bytesPerSecond = build.rates.updateBytesPerSecond =
-      machine.devices[0].bytesPerSecond;
   (*module)->setAttr(kLanesAttr,
                      Builder(&context).getI64IntegerAttr(
                          target.isa == HostTarget::Isa::Avx512 ? 16 : 8));
@@ -292,6 +297,18 @@ int Compilation::plan() {
       loadMachine(options, trainingStateBytes(*module), givenPlan, message);
   if (!message.empty())
     return error(message);
+  if (int exitCode = takeMeasurements(machine))
+    return exitCode;
+  if (!options.keepNumerics.empty()) {
+    pins = pinsOf(readNumericsKey(options.keepNumerics, message));
+    if (!message.empty())
+      return error(message);
+    if (pins.batch != batch)
+      return error("--keep-numerics " + options.keepNumerics + ": key " +
+                   pins.key + " is of a batch of " +
+                   std::to_string(pins.batch) + ", this is one of " +
+                   std::to_string(batch));
+  }
   kernels = ModuleOp::create(UnknownLoc::get(&context));
   if (training)
     if (int exitCode = planOne(trainingModel, trainingPlan,
@@ -310,10 +327,58 @@ int Compilation::plan() {
                       getPlan().plan, target.getName());
   if (isMixed())
     numericsKey += "-mixed";
+  if (int exitCode = reportNumerics())
+    return exitCode;
   if (options.explain)
     explanation = explainPlanned(
         getPlan(), getProblem(), getMachine(), options,
         [&](const planner::Machine &wider) { return planOn(wider); });
+  return kDone;
+}
+
+int Compilation::takeMeasurements(planner::Machine &machine) {
+  std::string message;
+  if (!options.profile.empty()) {
+    measurements = readMeasurements(options.profile, message);
+    if (!measurements)
+      return error(message);
+    std::string why =
+        whyStale(*measurements, target.getName().str(), machine, message);
+    if (!message.empty())
+      return error(message);
+    if (!why.empty()) {
+      llvm::errs() << "harmonyc: warning: " << options.profile << ": " << why
+                   << ": all " << measurements->tasks.size()
+                   << " measured tasks are stale, and not used\n";
+      measurements.reset();
+    } else {
+      planner::setMeasuredLinks(machine, *measurements);
+    }
+  }
+  costMachine = machine;
+  costs = std::make_unique<CostModel>(costMachine,
+                                      measurements ? &*measurements : nullptr);
+  return kDone;
+}
+
+int Compilation::reportNumerics() const {
+  std::string text = costs->report();
+  for (size_t at = 0; at < text.size();) {
+    size_t end = text.find('\n', at);
+    llvm::errs() << "harmonyc: note: " << StringRef(text).slice(at, end)
+                 << '\n';
+    at = end + 1;
+  }
+  if (!pins.key.empty() && pins.key != numericsKey)
+    return error("--keep-numerics " + options.keepNumerics +
+                 ": no plan that was found has the numerics key " + pins.key +
+                 "; the best has " + numericsKey);
+  if (pins.key.empty() && measurements && training &&
+      measurements->numericsKey != numericsKey)
+    llvm::errs() << "harmonyc: note: numerics key " << numericsKey
+                 << ", that of the executable which measured is "
+                 << measurements->numericsKey
+                 << "; --keep-numerics would keep it\n";
   return kDone;
 }
 

@@ -8,15 +8,19 @@
 #ifndef COMPILER_DRIVER_COMPILATION_H
 #define COMPILER_DRIVER_COMPILATION_H
 
+#include "compiler/Driver/Measured.h"
 #include "compiler/Driver/Planning.h"
 #include "compiler/Target/Host/HostTarget.h"
 #include "passes/Pipelines.h"
+#include "passes/Tasks/CostModel.h"
 #include "passes/Tasks/Model.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
 #include <chrono>
+#include <memory>
+#include <optional>
 
 namespace harmony {
 
@@ -76,6 +80,10 @@ private:
   /// Plans the training step, or what there is, on another machine; the module
   /// stays as it is.
   PlanOutcome planOn(const planner::Machine &machine);
+  /// --profile: gives links their measured rates, and makes the cost model.
+  int takeMeasurements(planner::Machine &machine);
+  /// Says what measured costs were used for, and keeps --keep-numerics.
+  int reportNumerics() const;
   std::string makeFingerprint();
   void removeUnusedTasks();
   int checkSplitting() const;
@@ -93,6 +101,10 @@ private:
   int64_t batch = 0;
   Model trainingModel, evaluationModel;
   PlanOutcome trainingPlan, evaluationPlan;
+  std::optional<planner::Measurements> measurements;
+  planner::Machine costMachine; ///< whose rates the cost model has
+  std::unique_ptr<CostModel> costs;
+  NumericsPins pins; ///< of --keep-numerics; empty key: none
   std::string numericsKey, fingerprint, explanation;
   struct StageTime {
     std::string stage;

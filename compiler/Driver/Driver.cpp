@@ -116,6 +116,13 @@ int writePlanned(const CompilerOptions &options,
 int planOfProfile(const CompilerOptions &options) {
   if (std::string message = checkOutputs(options); !message.empty())
     return fail(message);
+  for (auto [flag, value] : {std::pair("--profile", &options.profile),
+                             {"--keep-numerics", &options.keepNumerics}})
+    if (!value->empty())
+      return fail(std::string(flag) + " is not accepted with " + options.model +
+                      ", which is no model: its costs are given, and it has "
+                      "no numerics key",
+                  kUsage);
   ProfilePlan plan = planProfile(options);
   if (plan.outcome.exitCode)
     return fail(plan.outcome.message, plan.outcome.exitCode);
@@ -156,6 +163,17 @@ int listOperators() {
   return kDone;
 }
 
+int measureMachine(const CompilerOptions &options) {
+  FailureOr<HostTarget> chosen =
+      options.target == "host"
+          ? HostTarget::detect()
+          : HostTarget::parse(StringRef(options.target).drop_front(5));
+  if (failed(chosen))
+    return fail("this processor has no AVX2, which is the least that is "
+                "supported");
+  return machineCommand(options, chosen->getName().str());
+}
+
 } // namespace
 
 int harmony::runDriver(int argc, char **argv) {
@@ -167,6 +185,8 @@ int harmony::runDriver(int argc, char **argv) {
     return exitCode;
   if (options->command == Command::Ops)
     return listOperators();
+  if (options->command == Command::Machine)
+    return measureMachine(*options);
   if (options->command == Command::Plan && isProfile(options->model))
     return planOfProfile(*options);
 

@@ -24,7 +24,7 @@ enum ExitCode {
   kInternalError = 70
 };
 
-enum class Command { Compile, Plan, Inspect, Ops };
+enum class Command { Compile, Plan, Inspect, Machine, Ops };
 
 /// `11GiB`, `512MB`, `4096` (bytes), or `50%`: a share of the training state.
 struct MemorySize {
@@ -68,6 +68,9 @@ struct CompilerOptions {
   std::optional<int> pack;
   std::optional<uint64_t> randomPlan; ///< seed; hidden: for tests
 
+  std::string profile;      ///< measured costs
+  std::string keepNumerics; ///< plan, executable, measured costs, or a key
+  std::optional<unsigned> threads; ///< of `machine`; none: all processors
   std::string planIn, planOut;
   std::string trace; ///< of `plan`: the simulated timeline
   std::string svg;   ///< of `plan`: a picture of it

@@ -7,6 +7,7 @@
 
 #include "compiler/Driver/Planning.h"
 
+#include "compiler/Driver/Measured.h"
 #include "compiler/Driver/OutputFiles.h"
 #include "compiler/Planner/Build.h"
 #include "compiler/Planner/Explain.h"
@@ -22,19 +23,6 @@
 using namespace harmony;
 
 namespace {
-
-/// MemAvailable of /proc/meminfo, in bytes; 0 when it cannot be read.
-int64_t availableMemory() {
-  std::ifstream file("/proc/meminfo");
-  std::string key, unit;
-  int64_t value;
-  while (file >> key >> value) {
-    std::getline(file, unit);
-    if (key == "MemAvailable:")
-      return value * 1024;
-  }
-  return 0;
-}
 
 /// The plan counts host and device as two processors. The built-in machine's
 /// are the same cores: there an update on the device costs no more, and nothing

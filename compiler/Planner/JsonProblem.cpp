@@ -243,11 +243,32 @@ json toJson(const Machine &machine) {
   out["phaseSeconds"] = machine.phaseSeconds;
   out["sharing"] = name(machine.sharing);
   out["devices"] = arrayOf(machine.devices, [](const Device &device) {
-    return json{{"name", device.name},
-                {"capacity", device.capacity},
-                {"flopsPerSecond", device.flopsPerSecond},
-                {"bytesPerSecond", device.bytesPerSecond}};
+    json item = {{"name", device.name},
+                 {"capacity", device.capacity},
+                 {"flopsPerSecond", device.flopsPerSecond},
+                 {"bytesPerSecond", device.bytesPerSecond},
+                 {"launchSeconds", device.launchSeconds},
+                 {"workers", device.workers}};
+    if (device.operationsPerSecond > 0)
+      item["operationsPerSecond"] = device.operationsPerSecond;
+    if (device.updateBytesPerSecond > 0)
+      item["updateBytesPerSecond"] = device.updateBytesPerSecond;
+    if (!device.products.empty())
+      item["products"] = arrayOf(device.products, [](const ProductRate &rate) {
+        return json{{"rows", rate.rows},
+                    {"columns", rate.columns},
+                    {"depth", rate.depth},
+                    {"flopsPerSecond", rate.flopsPerSecond}};
+      });
+    if (!device.memory.empty())
+      item["memory"] = arrayOf(device.memory, [](const MemoryRate &rate) {
+        return json{{"bytes", rate.bytes},
+                    {"bytesPerSecond", rate.bytesPerSecond}};
+      });
+    return item;
   });
+  if (machine.hostUpdateBytesPerSecond > 0)
+    out["hostUpdateBytesPerSecond"] = machine.hostUpdateBytesPerSecond;
   out["links"] = arrayOf(machine.links, [](const Link &link) {
     json item = {{"from", link.from},
                  {"to", link.to},
@@ -272,6 +293,7 @@ Machine machineFromJson(const json &document, const std::string &where) {
   machine.name = reader.text("name");
   machine.hostBytes = reader.integer("hostBytes", 0);
   machine.hostQueues = reader.index("hostQueues", machine.hostQueues);
+  machine.hostUpdateBytesPerSecond = reader.real("hostUpdateBytesPerSecond", 0);
   if (reader.has("phaseSeconds"))
     machine.phaseSeconds = reader.real("phaseSeconds");
   if (reader.has("sharing"))
@@ -282,6 +304,21 @@ Machine machineFromJson(const json &document, const std::string &where) {
     device.capacity = item.integer("capacity");
     device.flopsPerSecond = item.real("flopsPerSecond");
     device.bytesPerSecond = item.real("bytesPerSecond");
+    device.launchSeconds = item.real("launchSeconds", device.launchSeconds);
+    device.workers = item.index("workers", device.workers);
+    device.operationsPerSecond = item.real("operationsPerSecond", 0);
+    device.updateBytesPerSecond = item.real("updateBytesPerSecond", 0);
+    if (item.has("products"))
+      item.objects("products", [&](Reader &entry) {
+        device.products.push_back(
+            {entry.integer("rows"), entry.integer("columns"),
+             entry.integer("depth"), entry.real("flopsPerSecond")});
+      });
+    if (item.has("memory"))
+      item.objects("memory", [&](Reader &entry) {
+        device.memory.push_back(
+            {entry.integer("bytes"), entry.real("bytesPerSecond")});
+      });
     machine.devices.push_back(std::move(device));
   });
   reader.objects("links", [&](Reader &item) {

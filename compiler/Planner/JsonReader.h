@@ -51,7 +51,7 @@ public:
       fail(at(key), object[key], "an index (-1: none)");
     return static_cast<int>(value);
   }
-  /// The three that may be left out: `absent` then.
+  /// Those that may be left out: `absent` then.
   int64_t integer(const char *key, int64_t absent) {
     return has(key) ? integer(key) : absent;
   }
@@ -66,6 +66,9 @@ public:
     if (!value.is_number())
       fail(at(key), value, "a number");
     return value.get<double>();
+  }
+  double real(const char *key, double absent) {
+    return has(key) ? real(key) : absent;
   }
   bool boolean(const char *key) {
     const json &value = get(key);

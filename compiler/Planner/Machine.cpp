@@ -7,6 +7,10 @@
 
 #include "compiler/Planner/Machine.h"
 
+#include <algorithm>
+#include <set>
+#include <tuple>
+
 namespace harmony::planner {
 
 namespace {
@@ -36,6 +40,49 @@ const Link &Machine::link(int from, int to) const {
 constexpr int maximalDevices = 256;
 constexpr size_t maximalShares = 4;
 
+void Machine::checkRates(const Device &device) const {
+  auto require = [&](const char *what, double value, bool holds,
+                     const char *accepted) {
+    if (!holds)
+      throw Error("machine '" + name + "': " + what + " of device '" +
+                  device.name + "' is " + std::to_string(value) +
+                  ", accepted is " + accepted);
+  };
+  require("launchSeconds", device.launchSeconds, device.launchSeconds >= 0,
+          "0 or more");
+  require("workers", device.workers, device.workers >= 1, "1 or more");
+  for (double rate : {device.operationsPerSecond, device.updateBytesPerSecond})
+    require("a rate", rate, rate >= 0, "0 (not known) or more");
+  std::set<int64_t> rows, columns, depths;
+  std::set<std::tuple<int64_t, int64_t, int64_t>> points;
+  for (const ProductRate &product : device.products) {
+    require("the rate of a product", product.flopsPerSecond,
+            product.flopsPerSecond > 0, "more than 0");
+    require("an extent of a product",
+            static_cast<double>(
+                std::min({product.rows, product.columns, product.depth})),
+            std::min({product.rows, product.columns, product.depth}) >= 1,
+            "1 or more");
+    rows.insert(product.rows);
+    columns.insert(product.columns);
+    depths.insert(product.depth);
+    points.insert({product.rows, product.columns, product.depth});
+  }
+  require("the number of different products",
+          static_cast<double>(points.size()),
+          points.size() == rows.size() * columns.size() * depths.size() &&
+              points.size() == device.products.size(),
+          "all combinations of their rows, columns and depths, each once");
+  int64_t last = 0;
+  for (const MemoryRate &rate : device.memory) {
+    require("the rate of memory", rate.bytesPerSecond, rate.bytesPerSecond > 0,
+            "more than 0");
+    require("bytes of a rate of memory", static_cast<double>(rate.bytes),
+            rate.bytes > last, "ascending");
+    last = rate.bytes;
+  }
+}
+
 void Machine::check() const {
   int count = static_cast<int>(devices.size());
   if (count == 0 || count > maximalDevices)
@@ -50,6 +97,8 @@ void Machine::check() const {
                   std::to_string(d) + " is " +
                   std::to_string(devices[d].capacity) +
                   ", accepted is 1 or more");
+  for (const Device &device : devices)
+    checkRates(device);
   for (const Link &link : links) {
     for (int end : {link.from, link.to})
       if (end < hostEndpoint || end >= count)

@@ -21,12 +21,35 @@ namespace harmony::planner {
 /// The endpoint of a link that is no device.
 inline constexpr int hostEndpoint = -1;
 
+/// What one call of the product library reaches, all workers computing at once:
+/// a result of rows x columns, each element a sum of `depth` products.
+struct ProductRate {
+  int64_t rows = 0, columns = 0, depth = 0;
+  double flopsPerSecond = 0; ///< of one worker
+};
+
+/// What all workers together read and write in a second where a kernel touches
+/// so many bytes.
+struct MemoryRate {
+  int64_t bytes = 0;
+  double bytesPerSecond = 0;
+};
+
+/// Speeds are for the cost model alone; the planner reads layer costs.
 struct Device {
   std::string name;
-  int64_t capacity = 0; ///< bytes of the arena
-  double flopsPerSecond =
-      0; ///< for the cost model; the planner reads layer costs
-  double bytesPerSecond = 0; ///< of the device's memory; likewise
+  int64_t capacity = 0;      ///< bytes of the arena
+  double flopsPerSecond = 0; ///< of products
+  double bytesPerSecond = 0; ///< of the device's memory
+  double launchSeconds = 2e-6;
+  int workers = 1; ///< that share a launch; 1 also where that is not known
+  /// Elementwise f32 operations, all workers together; 0: memory alone limits.
+  double operationsPerSecond = 0;
+  double updateBytesPerSecond = 0; ///< of optimizers; 0: bytesPerSecond
+  /// Rates by size, measured (harmonyc machine): of all combinations of some
+  /// rows, columns and depths; by ascending bytes. Empty: the rates above.
+  std::vector<ProductRate> products = {};
+  std::vector<MemoryRate> memory = {};
 };
 
 /// Bandwidth that several links share: a host root port, a switch, the host's
@@ -67,10 +90,12 @@ struct Machine {
   /// The compute queue is held up for this long at the end of every phase:
   /// what freeing a pack's memory takes where addresses are not static.
   double phaseSeconds = 0;
+  double hostUpdateBytesPerSecond = 0; ///< 0: that of device 0
 
   /// Throws Error: no device, a link to nowhere, a bandwidth that is not
   /// positive, a device without a link from or to the host, no host queue.
   void check() const;
+  void checkRates(const Device &device) const;
   /// The link between two endpoints; Error if there is none.
   const Link &link(int from, int to) const;
   /// Whether there is one: devices without a link between them exchange data

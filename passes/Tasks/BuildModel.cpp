@@ -74,6 +74,7 @@ public:
       return failure();
     if (failed(lowerLayers()))
       return failure();
+    options.costs->settle(model.problem);
     return std::move(model);
   }
 
@@ -305,11 +306,8 @@ private:
     return success();
   }
 
-  double seconds(const TaskCost &cost) const {
-    return std::max(cost.flops / options.rates.flopsPerSecond,
-                    cost.productBytes / options.rates.bytesPerSecond) +
-           cost.kernelBytes / options.rates.bytesPerSecond +
-           cost.launches * options.rates.launchSeconds;
+  double seconds(const TaskCost &cost, HmTaskKind kind = HM_TASK_FORWARD) {
+    return options.costs->seconds(cost, kind);
   }
 
   StringRef baseName(const LayerBinding &binding) const {
@@ -467,7 +465,7 @@ private:
     FailureOr<TaskCost> lowered = lowerTask(backward, task, module, kernels);
     if (failed(lowered))
       return failure();
-    cost.backwardSeconds = seconds(*lowered);
+    cost.backwardSeconds = seconds(*lowered, HM_TASK_BACKWARD);
     cost.backwardWorkspace = lowered->workspace;
     return success();
   }
@@ -512,10 +510,10 @@ private:
               .function.empty())
         return module.emitError("parameter '")
                << tensor.name << "' has no optimizer";
-    model.problem.hostUpdate = {options.rates.launchSeconds,
-                                factor / options.rates.updateBytesPerSecond};
-    model.problem.deviceUpdate = {options.rates.launchSeconds,
-                                  factor / options.rates.bytesPerSecond};
+    model.problem.hostUpdate =
+        options.costs->updateCost(/*onHost=*/true, factor);
+    model.problem.deviceUpdate =
+        options.costs->updateCost(/*onHost=*/false, factor);
     return success();
   }
 

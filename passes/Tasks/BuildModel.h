@@ -8,28 +8,35 @@
 #ifndef PASSES_TASKS_BUILDMODEL_H
 #define PASSES_TASKS_BUILDMODEL_H
 
+#include "passes/Tasks/CostModel.h"
 #include "passes/Tasks/Model.h"
 
 #include "mlir/Support/LLVM.h"
 
 namespace harmony {
 
-/// Speeds that turn work into seconds: a roofline per launch.
+/// Speeds of a device, where work is compared op by op.
 struct CostRates {
-  double flopsPerSecond = 50e9; ///< of products
-  double bytesPerSecond = 10e9; ///< of generated kernels and updates
-  double launchSeconds = 2e-6;
-  double updateBytesPerSecond = 10e9; ///< host updates: bytes read and written
+  double flopsPerSecond = 0; ///< of products
+  double bytesPerSecond = 0; ///< of generated kernels
+  double launchSeconds = 0;
 };
 
 struct ModelOptions {
+  /// `costs` outlives the options.
+  explicit ModelOptions(CostModel &costs)
+      : costs(&costs),
+        rates{costs.device().flopsPerSecond, costs.device().bytesPerSecond,
+              costs.device().launchSeconds} {}
+
+  CostModel *costs;
+  CostRates rates;
   bool training = true;
   int64_t batch = 1; ///< D
   /// Candidates, ascending, from 1 to the batch; none: its divisors.
   std::vector<int64_t> microbatches;
   bool splittable = true;
   bool mixing = false; ///< Problem::mixing
-  CostRates rates;
 };
 
 /// Lowers every layer function, forward and backward, for every candidate

@@ -11,6 +11,7 @@
 #include "passes/Codegen/Kernel.h"
 #include "passes/Tasks/BlockWindows.h"
 #include "passes/Tasks/FormConvolutions.h"
+#include "passes/Tasks/KernelWork.h"
 #include "passes/Tasks/Product.h"
 #include "passes/Tasks/TaskBuilder.h"
 
@@ -570,6 +571,13 @@ private:
     return text;
   }
 
+  double operationsOf(StringRef kernel) {
+    auto [known, isNew] = operations.try_emplace(kernel);
+    if (isNew)
+      known->second = countOperations(kernels, kernel);
+    return known->second;
+  }
+
   LogicalResult addKernel(const codegen::KernelSpec &spec,
                           ArrayRef<View> results, Location loc) {
     auto [known, isNew] = emittedKernels.try_emplace(describe(spec));
@@ -590,6 +598,7 @@ private:
       launch.extent = part.extent;
       launch.grain = part.grain;
       launch.family = static_cast<HmFamily>(part.family);
+      launch.operations = operationsOf(part.function);
       for (const codegen::Argument &argument : part.arguments) {
         switch (argument.kind) {
         case codegen::Argument::Operand: {
@@ -677,6 +686,7 @@ private:
   DenseMap<Operation *, Destination> concatenations, sums;
   DenseMap<Value, View> reordered; ///< the last copy of a product's operand
   llvm::StringMap<codegen::EmittedKernel> emittedKernels; ///< by description
+  llvm::StringMap<double> operations; ///< of one index, by kernel
 };
 
 } // namespace

@@ -45,8 +45,22 @@ struct TaskOptions {
   bool workspaceInResult = false;
 };
 
+/// What one launch costs.
+struct LaunchCost {
+  double bytes = 0;  ///< read and written
+  double pieces = 1; ///< that workers can share
+  /// Of a product or convolution: calls of the library, one to a block, and the
+  /// extents of each: rows x columns results, sums of `depth` products.
+  int64_t calls = 0;
+  double flops = 0;
+  int64_t rows = 0, columns = 0, depth = 0;
+  double operations = 0; ///< of a kernel: countOperations over its range
+};
+
 /// What one execution of a task costs.
 struct TaskCost {
+  std::vector<LaunchCost> launchCosts;
+  schedule::TaskOp task;   ///< the task itself
   double flops = 0;        ///< of products
   double productBytes = 0; ///< read and written by products
   double kernelBytes = 0;  ///< read and written by generated kernels

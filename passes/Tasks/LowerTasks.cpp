@@ -40,7 +40,11 @@ struct LowerTasks : harmony::impl::LowerTasksPassBase<LowerTasks> {
     }
     auto kernels = ModuleOp::create(module.getLoc(), "kernels");
     module.push_back(kernels);
-    harmony::ModelOptions options;
+    // Only code is asked for, no seconds.
+    auto machine = harmony::planner::Machine::uniform("none", 1, 1, 1, 0);
+    machine.devices[0].flopsPerSecond = machine.devices[0].bytesPerSecond = 1;
+    harmony::CostModel costs(machine, /*measurements=*/nullptr);
+    harmony::ModelOptions options(costs);
     options.training = !evaluate;
     options.batch = samples;
     if (part)

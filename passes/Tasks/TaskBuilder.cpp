@@ -63,6 +63,47 @@ void TaskBuilder::Launch::touch(const View &view, Type type,
                       view.span(tensor.getShape()) * size, access});
 }
 
+static LaunchCost costOf(const TaskBuilder::Launch &launch) {
+  LaunchCost cost;
+  for (const TaskBuilder::Launch::Operand &operand : launch.operands)
+    cost.bytes += static_cast<double>(operand.bytes);
+  cost.flops = launch.flops;
+  switch (launch.kind) {
+  case TaskBuilder::Launch::Kind::Product: {
+    const HmGemm &gemm = launch.gemm;
+    cost.calls = launch.extent;
+    cost.rows = std::min(gemm.m, gemm.blockM);
+    cost.columns = std::min(gemm.n, gemm.blockN);
+    cost.depth = gemm.k;
+    break;
+  }
+  case TaskBuilder::Launch::Kind::Convolution: {
+    const HmConvolution &c = launch.convolution;
+    int64_t window = c.kernel[0] * c.kernel[1] * c.channels,
+            positions = c.blockSamples * c.out[0] * c.out[1];
+    bool ofWeights = c.direction == HM_CONVOLUTION_WEIGHTS;
+    cost.calls = llvm::divideCeil(c.samples, c.blockSamples);
+    cost.rows = ofWeights ? window : positions;
+    cost.columns = c.outputs;
+    cost.depth = ofWeights ? positions : window;
+    break;
+  }
+  case TaskBuilder::Launch::Kind::Kernel:
+    cost.operations = launch.operations * static_cast<double>(launch.extent);
+    cost.pieces = static_cast<double>(launch.extent) /
+                  static_cast<double>(std::max<int64_t>(1, launch.grain));
+    break;
+  case TaskBuilder::Launch::Kind::Fill: {
+    constexpr double block = 256 << 10; // the driver's
+    cost.pieces = cost.bytes / block;
+    break;
+  }
+  }
+  if (cost.calls > 0)
+    cost.pieces = static_cast<double>(cost.calls);
+  return cost;
+}
+
 void TaskBuilder::add(Launch launch) {
   bool isProduct = launch.kind == Launch::Kind::Product ||
                    launch.kind == Launch::Kind::Convolution;
@@ -73,6 +114,7 @@ void TaskBuilder::add(Launch launch) {
     (isProduct ? cost.productBytes : cost.kernelBytes) += operand.bytes;
   }
   cost.flops += launch.flops;
+  cost.launchCosts.push_back(costOf(launch));
   launches.push_back(std::move(launch));
 }
 
@@ -127,7 +169,7 @@ void TaskBuilder::emit(ModuleOp module, Location loc) {
   for (const Slot &slot : slots)
     slotAttributes.push_back(
         schedule::SlotAttr::get(context, slot.kind, slot.index, slot.bytes));
-  auto task =
+  auto task = cost.task =
       schedule::TaskOp::create(builder, loc, options.name, slotAttributes);
   builder.setInsertionPointToEnd(&task.getBlock());
   if (workspaceOffset) // the slot is copied as a whole

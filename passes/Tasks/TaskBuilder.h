@@ -39,7 +39,8 @@ public:
     HmFamily family = HM_FAMILY_POINTWISE;
     HmGemm gemm = {};
     HmConvolution convolution = {};
-    double flops = 0; ///< of a product or convolution
+    double flops = 0;      ///< of a product or convolution
+    double operations = 0; ///< of a kernel, for each index of its extent
     struct Operand {
       int buffer;
       int64_t offset, bytes; ///< in the buffer

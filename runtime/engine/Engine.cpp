@@ -207,6 +207,8 @@ private:
     if (kind == HM_PROGRAM_STEP)
       program.inFlight =
           std::clamp(options.inFlight, 1u, Driver::maximalCopies);
+    for (QueueRunner &queue : program.queues)
+      queue.measure(options.profile);
     if (options.virtualTime)
       program.clock = std::make_unique<VirtualClock>(blob, kind);
     for (const QueueRunner &queue : program.queues)

@@ -156,6 +156,7 @@ void Profile::write(const std::string &path, const ProfileOrigin &origin) {
   std::string out = "{\n \"schema\": \"harmony.measurements\", \"version\": 1,";
   out += "\n \"model\": " + quoted(blob.string(h.model)) +
          ", \"compiler\": " + quoted(blob.string(h.compiler)) +
+         ", \"numerics_key\": " + quoted(blob.string(h.numericsKey)) +
          ",\n \"device\": " + quoted(origin.device) +
          ", \"library\": " + quoted(origin.library) + ", \"isa\": \"" +
          (h.isa == HM_ISA_AVX512 ? "avx512" : "avx2") +

@@ -38,6 +38,10 @@
    (HmDevice.libraryBytes is the largest over a program's products). */
 #define HM_FLAG_LIBRARY_SCRATCH "--library-scratch"
 
+/* harmony-train-host --measure-machine avx2|avx512 THREADS, without a payload,
+   prints what MeasureMachine.h says; of 0 threads the names alone. */
+#define HM_FLAG_MEASURE_MACHINE "--measure-machine"
+
 /* The initial weights stand beside the executable, under its path with this
  * suffix. */
 #define HM_WEIGHTS_SUFFIX ".weights.safetensors"

@@ -7,11 +7,13 @@
 
 #include "runtime/drivers/host/Gemm.h"
 #include "runtime/hal/Error.h"
+#include "runtime/train/MeasureMachine.h"
 #include "runtime/train/Payload.h"
 #include "runtime/train/PayloadLoader.h"
 #include "runtime/train/Trainer.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <unistd.h>
 
@@ -27,12 +29,17 @@ static std::string executablePath() {
   return std::string(path, length);
 }
 
-/// The runtime alone, asked by the compiler; see Payload.h.
-static int measureLibraryScratch(const std::string &isa) {
-  if (isa != "avx2" && isa != "avx512")
-    throw Error(ExitCode::Usage, HM_FLAG_LIBRARY_SCRATCH " is '" + isa +
+// The runtime alone, asked by the compiler; see Payload.h.
+
+static HmIsa instructionSet(const char *flag, const std::string &name) {
+  if (name != "avx2" && name != "avx512")
+    throw Error(ExitCode::Usage, std::string(flag) + " is '" + name +
                                      "', accepted are avx2 and avx512");
-  configureGemm(isa == "avx2" ? HM_ISA_AVX2 : HM_ISA_AVX512);
+  return name == "avx2" ? HM_ISA_AVX2 : HM_ISA_AVX512;
+}
+
+static int measureLibraryScratch(const std::string &isa) {
+  configureGemm(instructionSet(HM_FLAG_LIBRARY_SCRATCH, isa));
   HmGemm gemm;
   while (std::fread(&gemm, sizeof(gemm), 1, stdin) == 1)
     std::printf("%lld\n", static_cast<long long>(warmGemm(gemm)));
@@ -44,6 +51,11 @@ int main(int argc, char **argv) {
   try {
     if (argc == 3 && std::string(argv[1]) == HM_FLAG_LIBRARY_SCRATCH) {
       code = measureLibraryScratch(argv[2]);
+    } else if (argc == 4 && std::string(argv[1]) == HM_FLAG_MEASURE_MACHINE) {
+      std::string text =
+          measureMachine(instructionSet(HM_FLAG_MEASURE_MACHINE, argv[2]),
+                         static_cast<unsigned>(std::atoi(argv[3])));
+      std::fputs(text.c_str(), stdout);
     } else {
       Payload payload = loadPayload(executablePath());
       code = runExecutable(payload, {argv + 1, argv + argc});

@@ -1,0 +1,299 @@
+//===- Measured.cpp - Measured costs, machines and numerics keys ----------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Driver/Measured.h"
+
+#include "compiler/Driver/OutputFiles.h"
+#include "compiler/Planner/Json.h"
+#include "runtime/engine/Blob.h"
+#include "runtime/hal/Error.h"
+#include "runtime/train/Payload.h"
+#include "runtime/train/PayloadLoader.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <regex>
+#include <sstream>
+#include <thread>
+#include <unistd.h>
+
+using namespace harmony;
+using nlohmann::json;
+
+int64_t harmony::availableMemory() {
+  std::ifstream file("/proc/meminfo");
+  std::string key, unit;
+  int64_t value;
+  while (file >> key >> value) {
+    std::getline(file, unit);
+    if (key == "MemAvailable:")
+      return value * 1024;
+  }
+  return 0;
+}
+
+//===----------------------------------------------------------------------===//
+// The runtime, asked
+//===----------------------------------------------------------------------===//
+
+/// What the runtime beside the compiler prints with these arguments.
+static std::optional<json> askRuntime(const std::string &isa, unsigned threads,
+                                      std::string &error) {
+  char self[4096];
+  ssize_t length = readlink("/proc/self/exe", self, sizeof(self));
+  std::string path(self, length > 0 ? static_cast<size_t>(length) : 0);
+  path = path.substr(0, path.rfind('/') + 1) + "harmony-train-host";
+  std::string quoted = "'";
+  for (char c : path)
+    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  std::string command = quoted + "' " HM_FLAG_MEASURE_MACHINE " " + isa + " " +
+                        std::to_string(threads);
+  std::FILE *pipe = popen(command.c_str(), "r");
+  std::string text;
+  char part[4096];
+  while (pipe) {
+    size_t bytes = std::fread(part, 1, sizeof(part), pipe);
+    if (bytes == 0)
+      break;
+    text.append(part, bytes);
+  }
+  int status = pipe ? pclose(pipe) : -1;
+  json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (status == 0 && document.is_object())
+    return document;
+  error = path + ": cannot measure this machine" +
+          (status > 0 ? " (its message is above)"
+                      : ": the runtime is part of the compiler's installation");
+  return std::nullopt;
+}
+
+std::optional<planner::Machine>
+harmony::measureThisMachine(const std::string &isa, unsigned threads,
+                            int devices, std::string &error) {
+  std::optional<json> facts = askRuntime(isa, threads, error);
+  if (!facts)
+    return std::nullopt;
+  auto number = [&](const char *key) { return facts->at(key).get<double>(); };
+  double copy =
+      std::min(number("copy_in_bytes_per_s"), number("copy_out_bytes_per_s"));
+  planner::Machine machine = planner::Machine::uniform(
+      facts->at("device").get<std::string>() + ", " +
+          facts->at("library").get<std::string>() + ", " + isa,
+      devices, std::max<int64_t>(1, availableMemory() / 2 / devices), copy,
+      number("copy_s"));
+  for (planner::Link &link : machine.links)
+    link.bytesPerSecond =
+        number(link.from == planner::hostEndpoint ? "copy_in_bytes_per_s"
+                                                  : "copy_out_bytes_per_s");
+  for (int from = 0; from < devices; ++from)
+    for (int to = 0; to < devices; ++to)
+      if (from != to)
+        machine.links.push_back({from, to, copy, number("copy_s"), {}});
+  // All copies are in one memory.
+  machine.resources.push_back({"memory", number("copy_both_bytes_per_s")});
+  for (planner::Link &link : machine.links)
+    link.shares.push_back(0);
+  // Devices share the workers: each has a part of them or, where there are
+  // fewer than devices, a part of their time.
+  double part = std::max(1u, threads / static_cast<unsigned>(devices));
+  double time = std::min(1.0, static_cast<double>(threads) / devices);
+  double share = time * part / threads;
+  for (planner::Device &device : machine.devices) {
+    device.workers = static_cast<int>(part);
+    device.launchSeconds = number("launch_s");
+    device.operationsPerSecond = number("operations_per_s") * share;
+    device.updateBytesPerSecond = number("update_bytes_per_s") * share;
+    for (const json &entry : facts->at("products")) {
+      double rate = entry.at(3).get<double>() * time;
+      device.products.push_back({entry.at(0).get<int64_t>(),
+                                 entry.at(1).get<int64_t>(),
+                                 entry.at(2).get<int64_t>(), rate});
+      device.flopsPerSecond = std::max(device.flopsPerSecond, rate * part);
+    }
+    for (const json &entry : facts->at("memory"))
+      device.memory.push_back(
+          {entry.at(0).get<int64_t>(), entry.at(1).get<double>() * share});
+    device.bytesPerSecond = device.memory.back().bytesPerSecond;
+  }
+  machine.hostUpdateBytesPerSecond = number("update_bytes_per_s");
+  return machine;
+}
+
+int harmony::machineCommand(const CompilerOptions &options,
+                            const std::string &isa) {
+  std::string error = checkOutputs(options);
+  unsigned threads = options.threads.value_or(
+      std::max(1u, std::thread::hardware_concurrency()));
+  std::optional<planner::Machine> machine;
+  if (error.empty())
+    machine =
+        measureThisMachine(isa, threads, options.devices.value_or(1), error);
+  if (machine)
+    error =
+        writeTextFile(options.output, planner::toJson(*machine).dump(1) + '\n');
+  if (!error.empty()) {
+    std::cerr << "harmonyc: error: " << error << '\n';
+    return kRefused;
+  }
+  const planner::Device &device = machine->devices[0];
+  char text[512];
+  std::snprintf(
+      text, sizeof(text),
+      "%s: %zu device%s of %d thread%s\n"
+      "products       %.1f GFLOP/s at best, %.2f at least\n"
+      "memory         %.1f GB/s, %.1f in caches\n"
+      "operations     %.1f G/s\n"
+      "updates        %.1f GB/s\n"
+      "copies         %.1f GB/s in, %.1f out, %.1f both at once\n"
+      "launch         %.2f us\n",
+      machine->name.c_str(), machine->devices.size(),
+      machine->devices.size() == 1 ? "" : "s", device.workers,
+      device.workers == 1 ? "" : "s", device.flopsPerSecond * 1e-9,
+      device.workers * 1e-9 *
+          std::min_element(device.products.begin(), device.products.end(),
+                           [](const auto &a, const auto &b) {
+                             return a.flopsPerSecond < b.flopsPerSecond;
+                           })
+              ->flopsPerSecond,
+      device.bytesPerSecond * 1e-9, device.memory.front().bytesPerSecond * 1e-9,
+      device.operationsPerSecond * 1e-9, device.updateBytesPerSecond * 1e-9,
+      machine->link(planner::hostEndpoint, 0).bytesPerSecond * 1e-9,
+      machine->link(0, planner::hostEndpoint).bytesPerSecond * 1e-9,
+      machine->resources[0].bytesPerSecond * 1e-9, device.launchSeconds * 1e6);
+  std::cout << text;
+  return kDone;
+}
+
+//===----------------------------------------------------------------------===//
+// Measured costs
+//===----------------------------------------------------------------------===//
+
+static std::optional<std::string> readText(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file)
+    return std::nullopt;
+  return text.str();
+}
+
+std::optional<planner::Measurements>
+harmony::readMeasurements(const std::string &path, std::string &error) {
+  std::optional<std::string> text = readText(path);
+  if (!text) {
+    error = path + ": cannot be read";
+    return std::nullopt;
+  }
+  try {
+    return planner::measurementsFromJson(planner::parseJson(*text, path), path);
+  } catch (const planner::Error &e) {
+    error = e.what();
+    return std::nullopt;
+  }
+}
+
+std::string harmony::whyStale(const planner::Measurements &measurements,
+                              const std::string &isa,
+                              const planner::Machine &machine,
+                              std::string &error) {
+  auto differs = [](const std::string &what, const std::string &there,
+                    const std::string &here) {
+    return there == here ? ""
+                         : "measured with " + what + " '" + there +
+                               "', this is '" + here + "'";
+  };
+  if (std::string why = differs("instruction set", measurements.isa, isa);
+      !why.empty())
+    return why;
+  const planner::Device &device = machine.devices[0];
+  int workers = std::max(1, measurements.threads / measurements.devices);
+  // Machines that were not measured do not say how many threads they mean.
+  if (!device.products.empty() && device.workers != workers)
+    return "measured with " + std::to_string(workers) +
+           " threads a device, machine '" + machine.name + "' has " +
+           std::to_string(device.workers);
+  std::optional<json> facts = askRuntime(isa, 0, error);
+  if (!facts)
+    return "";
+  std::string why = differs("processor", measurements.device,
+                            facts->at("device").get<std::string>());
+  return why.empty() ? differs("library", measurements.library,
+                               facts->at("library").get<std::string>())
+                     : why;
+}
+
+//===----------------------------------------------------------------------===//
+// Numerics keys
+//===----------------------------------------------------------------------===//
+
+static const std::regex keyPattern(
+    "[a-z0-9]+-[a-z]+[0-9]+-D([0-9]+)(-G([0-9]+))?-([^-]+)-[0-9a-f]{16}"
+    "(-mixed)?");
+
+std::string harmony::readNumericsKey(const std::string &source,
+                                     std::string &error) {
+  if (std::regex_match(source, keyPattern))
+    return source;
+  std::ifstream file(source, std::ios::binary);
+  char first = 0;
+  file >> first;
+  if (!file) {
+    error = "--keep-numerics " + source +
+            ": is neither a file that can be read nor a numerics key";
+    return "";
+  }
+  std::string key;
+  if (first == '{') {
+    json document = json::parse(*readText(source), nullptr,
+                                /*allow_exceptions=*/false);
+    auto take = [&](const json &place) {
+      if (place.is_object() && place.contains("numerics_key") &&
+          place["numerics_key"].is_string())
+        key = place["numerics_key"].get<std::string>();
+    };
+    take(document);
+    if (document.is_object() && document.contains("summary"))
+      take(document["summary"]);
+  } else {
+    try {
+      runtime::Payload payload = runtime::loadPayload(source);
+      runtime::Blob blob(payload.program, payload.programSize,
+                         payload.functionCount);
+      key = blob.string(blob.header().numericsKey);
+    } catch (const runtime::Error &e) {
+      error = "--keep-numerics " + source + ": " + e.what();
+      return "";
+    }
+  }
+  if (!std::regex_match(key, keyPattern))
+    error = "--keep-numerics " + source +
+            ": has no numerics key; plans of --plan-out, profiles of --profile "
+            "and executables have one";
+  return key;
+}
+
+NumericsPins harmony::pinsOf(const std::string &key) {
+  NumericsPins pins;
+  pins.key = key;
+  std::smatch parts;
+  if (!std::regex_match(key, parts, keyPattern))
+    return pins;
+  pins.batch = std::stoll(parts[1]);
+  if (parts[3].matched)
+    pins.groups = std::stoi(parts[3]);
+  // u4, or u3x2+2x1: what is left of a share is one smaller microbatch.
+  static const std::regex one("u([0-9]+)(x[0-9]+(\\+[0-9]+x1)?)?");
+  std::smatch size;
+  std::string sizes = parts[4];
+  if (std::regex_match(sizes, size, one))
+    pins.microbatch = std::stoll(size[1]);
+  return pins;
+}
