@@ -260,6 +260,18 @@ std::string checkTogether(const CLI::App &command,
   };
   if (given("--disk-memory") && options.diskPath.empty())
     return "--disk-memory needs --disk-path DIR";
+  if (options.estimator == "artifact") {
+    if (!given("--plan-in"))
+      return "--estimator artifact needs --plan-in SCHEDULE.json";
+    if (std::string flag =
+            firstOf({"--batch", "--devices", "--device-memory", "--host-memory",
+                     "--trace", "--svg", "--explain", "--stop-after"});
+        !flag.empty())
+      return flag + " is not accepted with --estimator artifact: profile, "
+                    "schedule and machine decide";
+  } else if (given("--prefetch")) {
+    return "--prefetch is accepted with --estimator artifact only";
+  }
   if (given("--plan-in"))
     if (std::string flag =
             firstOf({"--microbatch", "--schedule", "--residency", "--update",
@@ -323,6 +335,14 @@ std::optional<CompilerOptions> harmony::parseCommandLine(int argc, char **argv,
   CLI::App *plan = app.add_subcommand(
       "plan", "the plan alone: packs, residency, time, traffic, peaks");
   addPlanning(plan, options);
+  plan->add_option("--estimator", options.estimator,
+                   "artifact: say what the estimator of Harmony's artifact "
+                   "says of its schedule in --plan-in; the model is its "
+                   "profile")
+      ->check(CLI::IsMember({"plan", "artifact"}))
+      ->capture_default_str();
+  plan->add_flag("--prefetch", options.prefetch,
+                 "of the artifact's estimator: with its --prefetch_offload");
   plan->add_option("--trace", options.trace,
                    "write the simulated timeline for Perfetto or "
                    "chrome://tracing")

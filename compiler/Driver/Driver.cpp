@@ -10,6 +10,7 @@
 #include "compiler/Driver/Compilation.h"
 #include "compiler/Driver/Inspect.h"
 #include "compiler/Driver/OutputFiles.h"
+#include "compiler/Driver/PlanArtifact.h"
 #include "compiler/Driver/PlanProfile.h"
 #include "compiler/Driver/PlanTrace.h"
 #include "passes/Normalize/Passes.h"
@@ -113,6 +114,19 @@ int writePlanned(const CompilerOptions &options,
   return message.empty() ? kDone : fail(message);
 }
 
+int estimateOfArtifact(const CompilerOptions &options) {
+  if (std::string message = checkOutputs(options); !message.empty())
+    return fail(message);
+  std::string error;
+  ScheduleEstimate estimate = estimateSchedule(options, error);
+  if (error.empty() && !options.planOut.empty())
+    error = writeTextFile(options.planOut, estimate.document);
+  if (!error.empty())
+    return fail(error);
+  llvm::outs() << estimate.text;
+  return kDone;
+}
+
 int planOfProfile(const CompilerOptions &options) {
   if (std::string message = checkOutputs(options); !message.empty())
     return fail(message);
@@ -187,6 +201,8 @@ int harmony::runDriver(int argc, char **argv) {
     return listOperators();
   if (options->command == Command::Machine)
     return measureMachine(*options);
+  if (options->command == Command::Plan && options->estimator == "artifact")
+    return estimateOfArtifact(*options);
   if (options->command == Command::Plan && isProfile(options->model))
     return planOfProfile(*options);
 

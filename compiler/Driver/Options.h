@@ -72,6 +72,8 @@ struct CompilerOptions {
   std::string keepNumerics; ///< plan, executable, measured costs, or a key
   std::optional<unsigned> threads; ///< of `machine`; none: all processors
   std::string planIn, planOut;
+  std::string estimator = "plan"; ///< of `plan`: plan, artifact
+  bool prefetch = false;          ///< of the artifact's estimator
   std::string trace; ///< of `plan`: the simulated timeline
   std::string svg;   ///< of `plan`: a picture of it
   bool explain = false;
