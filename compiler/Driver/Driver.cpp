@@ -110,7 +110,8 @@ int writePlanned(const CompilerOptions &options,
   if (message.empty() && !options.trace.empty())
     message = writeTrace(options.trace, planned.plan, problem, machine);
   if (message.empty() && !options.svg.empty())
-    message = writePicture(options.svg, planned, problem, machine);
+    message =
+        writePicture(options.svg, planned, problem, machine, options.model);
   return message.empty() ? kDone : fail(message);
 }
 

@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -313,8 +314,11 @@ std::string harmony::explainPlanned(
 std::string harmony::writePicture(const std::string &path,
                                   const planner::Planned &planned,
                                   const planner::Problem &problem,
-                                  const planner::Machine &machine) {
-  return writeTextFile(path, planner::drawPlan(planned, problem, machine));
+                                  const planner::Machine &machine,
+                                  const std::string &model) {
+  std::string file = std::filesystem::path(model).filename().string();
+  return writeTextFile(path,
+                       planner::drawPlan(planned, problem, machine, file));
 }
 
 std::string harmony::writePlan(const std::string &path,

@@ -63,11 +63,13 @@ std::string explainPlanned(
     const planner::Machine &machine, const CompilerOptions &options,
     const std::function<PlanOutcome(const planner::Machine &)> &planWider);
 
-/// The picture of one iteration, written to a file; a message on failure.
+/// The picture of one iteration of `model`, written to a file; a message on
+/// failure.
 std::string writePicture(const std::string &path,
                          const planner::Planned &planned,
                          const planner::Problem &problem,
-                         const planner::Machine &machine);
+                         const planner::Machine &machine,
+                         const std::string &model);
 
 /// Plan and summary as one JSON document, written to a file; a message on
 /// failure.

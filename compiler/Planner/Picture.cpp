@@ -76,8 +76,8 @@ public:
     scale = state.period > 0 ? plotWidth / state.period : 0;
   }
 
-  std::string draw() {
-    drawHead();
+  std::string draw(const std::string &model) {
+    drawHead(model);
     double top = y;
     Svg rows;
     std::swap(rows, svg);
@@ -112,7 +112,7 @@ private:
     return bytesText(plan.traffic[static_cast<int>(kind)]);
   }
 
-  void drawHead() {
+  void drawHead(const std::string &model) {
     bool several = machine.devices.size() > 1;
     svg.label(
         20, 30,
@@ -626,8 +626,8 @@ private:
 } // namespace
 
 std::string drawPlan(const Planned &planned, const Problem &problem,
-                     const Machine &machine) {
-  return Picture(planned, problem, machine).draw();
+                     const Machine &machine, const std::string &model) {
+  return Picture(planned, problem, machine).draw(model);
 }
 
 } // namespace harmony::planner
