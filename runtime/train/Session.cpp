@@ -13,6 +13,7 @@
 #include "runtime/drivers/host/MemoryStore.h"
 #include "runtime/engine/HostAccesses.h"
 #include "runtime/engine/VirtualClock.h"
+#include "runtime/train/AvailableMemory.h"
 #include "runtime/train/FileMapping.h"
 #include "runtime/train/Payload.h"
 #include "runtime/train/Safetensors.h"
@@ -23,7 +24,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <fstream>
 #include <set>
 #include <unistd.h>
 
@@ -78,21 +78,6 @@ bool allFinite(const char *values, int64_t bytes) {
       return false;
   }
   return true;
-}
-
-/// Bytes that processes can still get without swapping; -1 where the system
-/// does not say.
-int64_t availableMemory() {
-  std::ifstream file("/proc/meminfo");
-  std::string key;
-  int64_t kibibytes = 0;
-  std::string unit;
-  while (file >> key >> kibibytes) {
-    if (key == "MemAvailable:")
-      return kibibytes * 1024;
-    std::getline(file, unit);
-  }
-  return -1;
 }
 
 } // namespace

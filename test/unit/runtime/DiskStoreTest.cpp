@@ -324,6 +324,7 @@ TEST_F(DiskStoreTest, TransfersThatFail) {
 }
 
 TEST_F(DiskStoreTest, BytesThatAreAwayAreUnreadable) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
   DiskStore store(make(16 * block, 2 * block));
   auto touch = [&] { *static_cast<volatile char *>(store.data()) = 1; };
   EXPECT_DEATH(touch(), "");
