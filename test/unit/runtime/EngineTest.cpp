@@ -228,7 +228,7 @@ std::string problemAfter(Change change) {
 TEST(BlobCheck, NamesWhatIsWrong) {
   EXPECT_PROBLEM(b.header().magic = 1, "wrong magic number");
   EXPECT_PROBLEM(b.header().version = 9,
-                 "version 9, this runtime reads version 4");
+                 "version 9, this runtime reads version 5");
   EXPECT_PROBLEM(b.at<HmCommand>(b.header().commands)[0].a = -1,
                  "queue 'in' command 0: iterations is -1, accepted range is "
                  "[0, 16777216)");
