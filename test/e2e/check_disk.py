@@ -79,7 +79,7 @@ def check(model, devices):
                            *disk)
     for more, memory in ([], third), (["--disk-memory", str(least)], least):
         result, text = model.train(exe, *more)
-        if f"host store of {store} bytes in {model.work}" not in text:
+        if f" bytes in {model.work}, " not in text:
             bad.append(f"compiled with --disk-path: {text}")
         if not 0 < model.log[-1]["disk_read_bytes"] + (memory + 2 * 4096 >= store):
             bad.append(f"compiled with --disk-path: read nothing in memory of {memory} bytes")
