@@ -53,8 +53,13 @@ Estimator::Pack Estimator::describe(const Layout &layout, int first, int last,
     auto saved = static_cast<double>(cost.savedBytes);
     pack.saved += saved;
     segment += saved;
-    if (backward && !forward && l < last && !layout.keep.empty() &&
-        layout.keep[l] > 0) {
+    bool keeps = !layout.keep.empty() && layout.keep[l] > 0;
+    if (!backward &&
+        (keeps || std::binary_search(layout.backwardEnds.begin(),
+                                     layout.backwardEnds.end(), l)))
+      for (int v : layer.outputs)
+        pack.leaves += static_cast<double>(problem.values[v].bytes(u));
+    if (backward && !forward && l < last && keeps) {
       for (int v : layer.outputs)
         pack.stashes += static_cast<double>(problem.values[v].bytesPerSample);
       pack.segment = std::max(pack.segment, segment);
@@ -113,10 +118,12 @@ void Estimator::add(const Layout &layout, const Pack &pack, int device,
   load.out += pack.fromBatch ? samples * pack.stashes : values;
 
   double held = pack.tensors + (pack.backward ? pack.gradients : 0) +
-                pack.stashes * static_cast<double>(pack.microbatch);
+                pack.stashes * static_cast<double>(pack.microbatch) +
+                pack.leaves;
   load.most = std::max(load.most,
                        held + (pack.backward ? pack.saved : 0) + pack.largest);
-  load.ahead = std::max(load.ahead, pack.tensors);
+  load.ahead =
+      std::max(load.ahead, pack.tensors + (pack.backward ? pack.gradients : 0));
   if (pack.backward || !problem.training)
     load.needed += pack.tensors;
   if (!pack.backward)
@@ -193,11 +200,19 @@ LayoutCost Estimator::total(const Layout &layout, Updates updates) const {
         load.recompute * (1 - std::min(1.0, spare / std::max(1.0, load.saved)));
     result.compute = std::max(result.compute, load.compute);
     double busy = load.compute + recompute;
-    // Where there is no room to load ahead, loads are waited for.
-    double late =
-        std::max(0.0, std::min(load.ahead, load.needed - capacity) - spare) /
-        std::max(1.0, load.ahead);
-    busy += late * load.in * moved / in.bytesPerSecond;
+    // Where there is no room to load ahead and to store behind, both are
+    // waited for.
+    double late = load.needed > capacity && load.ahead > spare
+                      ? 1 - spare / load.ahead
+                      : 0;
+    double rate = in.bytesPerSecond;
+    for (int r : in.shares)
+      rate = std::min(rate, machine.resources[r].bytesPerSecond /
+                                (layout.groups * layout.pipeline));
+    busy += late * load.in * moved / rate;
+    if (load.peer > 0)
+      busy += late * load.peer /
+              machine.link(q, layout.pipeline + q).bytesPerSecond;
     result.seconds =
         std::max({result.seconds, busy, load.in * moved / in.bytesPerSecond,
                   load.out * moved / out.bytesPerSecond});

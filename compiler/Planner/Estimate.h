@@ -51,6 +51,7 @@ private:
     double largest = 0;     ///< of one layer: saved block, workspace, values
     double inputs = 0;      ///< of a sample: values from other packs
     double stashes = 0;     ///< of a sample: what segments begin with
+    double leaves = 0;      ///< what a forward pack leaves for backward packs
     bool fromBatch = false; ///< the first input comes from the batch memory
   };
   /// All that one device does.
@@ -59,9 +60,9 @@ private:
     double in = 0, out = 0; ///< bytes over its links to the host
     double needed = 0;      ///< bytes of all that could stay
     double most = 0;        ///< bytes of the largest pack
-    double ahead = 0;       ///< bytes of the largest pack's tensors
-    double saved = 0;       ///< bytes of all saved blocks that may be kept
-    double peer = 0;        ///< bytes that it sends to the other groups
+    double ahead = 0; ///< bytes of a pack's tensors and gradients, at most
+    double saved = 0; ///< bytes of all saved blocks that may be kept
+    double peer = 0;  ///< bytes that it sends to the other groups
   };
 
   const Problem &problem;

@@ -146,8 +146,9 @@ Decisions Filling::base(Layout layout, Updates updates) const {
   return decisions;
 }
 
-Decisions Filling::moved(const Decisions &from, Layout layout) const {
-  Decisions decisions = base(std::move(layout), from.updates);
+Decisions Filling::moved(const Decisions &from, Layout layout,
+                         Updates updates) const {
+  Decisions decisions = base(std::move(layout), updates);
   Choices &choices = decisions.choices;
   choices.overlap = from.choices.overlap;
   choices.slots = from.choices.slots;

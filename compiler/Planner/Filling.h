@@ -61,7 +61,7 @@ public:
   /// The same choices for another layout of the same groups and devices: what
   /// stays, where it is updated and what is kept, as far as layers that the
   /// layout's own segments leave open.
-  Decisions moved(const Decisions &from, Layout layout) const;
+  Decisions moved(const Decisions &from, Layout layout, Updates updates) const;
 
   /// Climbs the ladders of a strategy in order, from what fits `limits`.
   Decisions climb(Decisions from, const Strategy &strategy,

@@ -60,6 +60,7 @@ struct Entry {
 struct Origin {
   std::optional<Shape> shape;
   const Strategy *strategy = nullptr;
+  bool climbed = false; ///< with that strategy, not taken over
 };
 
 /// Orders of filling: transfers first, recomputation first, and mixtures.
@@ -345,7 +346,7 @@ private:
     simulate(plan, problem, machine);
     ++simulated;
     candidates.push_back(
-        {decisions, plan.seconds, swapBytes(plan),
+        {decisions, plan.seconds, plan.computeSeconds, swapBytes(plan),
          *std::max_element(plan.peakBytes.begin(), plan.peakBytes.end())});
     origins.push_back(origin);
     best = std::min(best, plan.seconds);
@@ -360,8 +361,8 @@ private:
     for (int attempt = 0; attempt < 4; ++attempt) {
       if (!filling.fits(from, limits))
         return;
-      std::vector<int64_t> over =
-          consider(filling.climb(from, strategy, limits), {shape, &strategy});
+      std::vector<int64_t> over = consider(
+          filling.climb(from, strategy, limits), {shape, &strategy, true});
       bool fit = true;
       for (int d = 0; d < devices; ++d)
         if (over[d] > 0) {
@@ -513,6 +514,11 @@ private:
       const Entry &entry = entries[at];
       if (entry.cost.compute >= best)
         return;
+      if (std::optional<size_t> same = candidateOf(entry.layout)) {
+        if (candidates[*same].choices.updates != entry.updates)
+          tryMoved(*same, entry);
+        return;
+      }
       // What links carry anyway need not stay.
       const Strategy &strategy = entry.cost.transfers < entry.cost.compute
                                      ? recomputationFirst
@@ -563,6 +569,17 @@ private:
     return entries;
   }
 
+  /// One of the same shape, but for levels of keeping beyond segments.
+  std::optional<size_t> candidateOf(const Layout &layout) const {
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      const Layout &other = candidates[i].choices.layout;
+      if (other.groups == layout.groups && other.pipeline == layout.pipeline &&
+          origins[i].strategy && isSame(layoutOf(i), layout))
+        return i;
+    }
+    return std::nullopt;
+  }
+
   static bool isSame(const Layout &a, const Layout &b) {
     return a.placement == b.placement && a.forwardEnds == b.forwardEnds &&
            a.backwardEnds == b.backwardEnds &&
@@ -608,41 +625,67 @@ private:
 
   void stepFrom(size_t from) {
     for (bool better = true; better && mayGoOn();) {
-      double before = candidates[from].seconds;
       if (isAtBound(from))
         return;
+      double before = candidates[from].seconds;
       size_t tried = candidates.size();
-      Layout layout = candidates[from].choices.layout;
-      Updates updates = candidates[from].choices.updates;
+      auto toBest = [&] {
+        for (size_t i = tried; i < candidates.size(); ++i)
+          if (candidates[i].seconds < candidates[from].seconds)
+            from = i;
+      };
+      climbAgain(from);
+      toBest();
       Origin origin = origins[from];
-      if (origin.shape)
-        layout = shapes.layoutOf(*origin.shape);
-      else
-        layout.keep.clear();
-      for (const Strategy &strategy : strategies)
-        if (&strategy != origin.strategy && mayGoOn())
-          tryLayout(layout, updates, origin.shape, strategy);
-      for (size_t i = tried; i < candidates.size(); ++i)
-        if (candidates[i].seconds < candidates[from].seconds)
-          from = i;
+      Updates updates = candidates[from].choices.updates;
+      for (Updates other : updatePlaces(candidates[from].choices.layout.groups))
+        if (other != updates && mayGoOn())
+          tryMoved(from, {origin.shape, layoutOf(from), other, {}});
+      toBest();
+      updates = candidates[from].choices.updates;
       if (origin.shape && !options.layersPerPack)
         for (Entry &entry : neighbours(*origin.shape, updates))
           if (entry.cost.compute < candidates[from].seconds && mayGoOn())
             tryMoved(from, entry);
-      for (size_t i = tried; i < candidates.size(); ++i)
-        if (candidates[i].seconds < candidates[from].seconds)
-          from = i;
+      toBest();
       better = candidates[from].seconds < before * 0.9995;
+    }
+  }
+
+  /// Without what was filled in.
+  Layout layoutOf(size_t candidate) const {
+    if (origins[candidate].shape)
+      return shapes.layoutOf(*origins[candidate].shape);
+    Layout layout = candidates[candidate].choices.layout;
+    layout.keep.clear();
+    return layout;
+  }
+
+  /// With its own order of filling, if what stays was taken over; with the
+  /// others where a device waits.
+  void climbAgain(size_t from) {
+    constexpr double waits = 1.02;
+    Layout layout = layoutOf(from);
+    Origin origin = origins[from];
+    Updates updates = candidates[from].choices.updates;
+    bool waiting =
+        candidates[from].seconds > waits * candidates[from].computeSeconds;
+    for (const Strategy &strategy : strategies) {
+      bool own = &strategy == origin.strategy;
+      if (mayGoOn() && (own ? !origin.climbed : waiting))
+        tryLayout(layout, updates, origin.shape, strategy);
     }
   }
 
   /// With what stays as it was, if there is room for it; else anew.
   void tryMoved(size_t from, const Entry &entry) {
-    Origin origin{entry.shape, origins[from].strategy};
-    Decisions decisions = filling.moved(candidates[from].choices, entry.layout);
+    Origin origin{entry.shape, origins[from].strategy, false};
+    Decisions decisions =
+        filling.moved(candidates[from].choices, entry.layout, entry.updates);
     if (filling.fits(decisions, capacity))
       consider(decisions, origin);
-    else if (entry.cost.seconds < candidates[from].seconds)
+    else if (entry.cost.seconds > 0 &&
+             entry.cost.seconds < candidates[from].seconds)
       tryLayout(entry.layout, entry.updates, entry.shape,
                 origin.strategy ? *origin.strategy : transfersFirst);
   }

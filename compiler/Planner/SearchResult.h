@@ -50,6 +50,7 @@ template <typename T>
 struct Candidate {
   T choices;
   double seconds = 0;
+  double computeSeconds = 0; ///< of the busiest device
   int64_t swapBytes = 0;
   int64_t peakBytes = 0; ///< of the fullest device
 };

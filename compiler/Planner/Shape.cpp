@@ -129,6 +129,11 @@ Layout Shapes::packedLayout(const Shape &shape) const {
   constexpr double never = std::numeric_limits<double>::infinity();
   double tail = tailCost(shape.groups);
 
+  // Of a sample: what forward packs leave behind for each backward pack and
+  // segment, sums over the layers before. Every stash has a place of its own,
+  // and two where they are swapped.
+  constexpr double places = 2;
+  std::vector<double> left(layers + 1, 0);
   auto pack = [&](bool backward) {
     double room =
         (backward ? shape.backwardPart : shape.forwardPart) * capacity - taken;
@@ -147,10 +152,13 @@ Layout Shapes::packedLayout(const Shape &shape) const {
           if (segment > 0) {
             double most = std::max(segment, largest);
             saved = std::min(saved, most) +
-                    2 * (of.stashes[end] - of.stashes[from]) / most;
+                    places * (of.stashes[end] - of.stashes[from]) / most;
           }
-          double bytes = held(from, end, backward) +
-                         (backward ? std::max(saved, largest) : largest);
+          double bytes =
+              held(from, end, backward) +
+              (backward ? std::max(saved, largest)
+                        : largest + places * (left[end] - left[from]) *
+                                        static_cast<double>(of.microbatch));
           if (bytes > room && from + 1 < end)
             break;
           double seconds =
@@ -171,7 +179,22 @@ Layout Shapes::packedLayout(const Shape &shape) const {
       }
     return best;
   };
-  Packing forward = pack(false), backward = pack(true);
+  Packing backward = pack(true);
+  Layout all;
+  backward.trace(layers - 1, sums, all.backwardEnds, all.backwardSizes);
+  all.backwardEnds.push_back(layers - 1);
+  all.backwardSizes.push_back(sums[admitted.front()].microbatch);
+  beginSegments(all, segment);
+  for (int l = 0; l < layers; ++l) {
+    bool ends =
+        all.keep[l] > 0 ||
+        std::binary_search(all.backwardEnds.begin(), all.backwardEnds.end(), l);
+    left[l + 1] = left[l];
+    for (int v : problem.layers[l].outputs)
+      left[l + 1] +=
+          ends ? static_cast<double>(problem.values[v].bytesPerSample) : 0;
+  }
+  Packing forward = pack(false);
 
   double least = never, room = shape.turnPart * capacity - taken;
   int turn = layers - 1, turnSize = admitted.front();
@@ -221,7 +244,7 @@ Layout Shapes::packedLayout(const Shape &shape) const {
 /// A segment ends with a layer that keeps its outputs and nothing else.
 void Shapes::beginSegments(Layout &layout, double bytes) const {
   layout.keep.assign(problem.layers.size(), 0);
-  for (int pack = 0; pack < layout.turn(); ++pack) {
+  for (int pack = 0; bytes > 0 && pack < layout.turn(); ++pack) {
     int64_t u = layout.backwardSize(pack);
     int first = layout.firstBackward(pack);
     double sum = 0;
