@@ -21,7 +21,7 @@ import schedules
 HERE = pathlib.Path(__file__).resolve().parent
 MARKERS = ("<!-- table of bench/memory.py -->", "<!-- end of table of bench/memory.py -->")
 SHARES = (1, 2, 4, 8)
-UNLIMITED = 1 << 40
+UNLIMITED = 1 << 39
 HOST = -1
 
 
