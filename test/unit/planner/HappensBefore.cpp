@@ -95,6 +95,10 @@ bool races(const Draft &draft, const Problem &problem, const Plan &plan) {
   };
   std::vector<std::vector<Access>> byEvent(plan.events.size());
   auto add = [&](const Touch &touch, int space, int64_t begin, int64_t end) {
+    if (touch.bytes != Touch::whole) {
+      begin += touch.offset;
+      end = begin + touch.bytes;
+    }
     byEvent[touch.event].push_back(
         {space, begin, end, touch.writes, 0, static_cast<size_t>(touch.index)});
   };
@@ -118,7 +122,7 @@ bool races(const Draft &draft, const Problem &problem, const Plan &plan) {
         access.begin = buffer.address(iteration);
         access.end = access.begin + buffer.slotBytes;
       }
-    } else if (access.space == -1) {
+    } else if (access.space == -1 && plan.events[e].phase >= 0) {
       Extent extent = homeExtent(plan, problem, draft.plan.homes[index],
                                  plan.events[e].phase, iteration);
       access.begin = extent.offset;
