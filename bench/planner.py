@@ -18,12 +18,13 @@ capacity. Ends with 1 where an original is faster.
 
 Search times are those of the processor. Needs the target harmonyc.
 """
-import argparse, collections, json, math, pathlib, subprocess, sys, tempfile
+import argparse, collections, json, math, pathlib, sys, tempfile
 
 import measuring
 
 MODELS = ("bert_large", "bert_96", "gpt2_xl", "vgg416", "gpt2_10b")
 MARKERS = ("<!-- tables of bench/planner.py -->", "<!-- end of tables of bench/planner.py -->")
+ORIGINALS = ("<!-- table of bench/planner.py --originals -->", "<!-- end of table of bench/planner.py --originals -->")
 GIB = 2**30
 
 
@@ -52,8 +53,9 @@ def plan(arguments, model, devices, batch, *flags):
     """The plan's summary and the seconds of the processor that the command took."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "plan.json"
+        sizes = ["--batch", batch, "--devices", devices] if batch else []
         command = [arguments.build / "bin/harmonyc", "plan", arguments.artifact / "profiles" / f"{model}.json",
-                   "--batch", batch, "--devices", devices, "--machine", arguments.machine, "--plan-out", out, *flags]
+                   *sizes, "--machine", arguments.machine, "--plan-out", out, *flags]
         run = measuring.run(command)
         return json.loads(out.read_text()), run.processor
 
@@ -106,6 +108,30 @@ def attainable(arguments):
         f"The slowest search took {slowest:.2f} s of the processor."])
 
 
+def originals(arguments):
+    """The artifact's schedules as plans of ours, and what the search finds in the same memory."""
+    rows, faster = [], []
+    for path in sorted((arguments.artifact / "schedules").glob("*.json")):
+        schedule = json.loads(path.read_text())
+        model, devices, batch = schedule["model"], schedule["N"], schedule["D"]
+        if model not in arguments.models:
+            continue
+        theirs, _ = plan(arguments, model, None, None, "--plan-in", path)
+        peak = max(theirs["summary"]["peak_bytes"])
+        ours, _ = plan(arguments, model, devices, batch, "--device-memory", peak)
+        times = theirs["summary"]["iteration_s"], ours["summary"]["iteration_s"]
+        estimate = min(found["iteration_s"] for found in schedule["estimate"].values() if isinstance(found, dict))
+        rows.append([model, schedule["mode"], devices, batch, f"{peak / GIB:.2f}", f"{estimate:.3f}",
+                     f"{times[0]:.3f}", f"{times[1]:.3f}", f"{times[0] / times[1]:.3f}", ours["summary"]["form"]])
+        print(*rows[-1], file=sys.stderr, flush=True)
+        if times[0] < times[1]:
+            faster.append(path.stem)
+    text = measuring.table(["model", "mode", "N", "D", "memory it needs, GiB", "artifact's estimate, s",
+                            "its packs as our plan, s", "our plan in that memory, s", "times as fast", "form"], rows)
+    text += f"\n\nGeometric mean: {mean([float(row[8]) for row in rows]):.3f} times as fast."
+    return text, faster
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--artifact", type=pathlib.Path, required=True)
@@ -116,12 +142,15 @@ def main():
     parser.add_argument("--batches", type=numbers, default=[16, 32, 64, 256])
     parser.add_argument("--machine", default="harmony-1080ti")
     parser.add_argument("--write", type=pathlib.Path)
+    parser.add_argument("--originals", action="store_true")
     arguments = parser.parse_args()
-    text = attainable(arguments)
+    text, faster = originals(arguments) if arguments.originals else (attainable(arguments), [])
     if arguments.write:
-        measuring.replace_between(arguments.write, MARKERS, text)
+        measuring.replace_between(arguments.write, ORIGINALS if arguments.originals else MARKERS, text)
     else:
         print(text)
+    if faster:
+        sys.exit("originals that are faster: " + ", ".join(faster))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 
 #include "compiler/Driver/PlanProfile.h"
 
+#include "compiler/Planner/ArtifactPlan.h"
 #include "compiler/Planner/ArtifactProfile.h"
 #include "compiler/Planner/Json.h"
 
@@ -55,6 +56,62 @@ int64_t stateBytes(const planner::ArtifactProfile &profile) {
   return 2 * sum(profile.weightBytes) + sum(profile.stateBytes);
 }
 
+/// The file's JSON; Error if it cannot be read.
+nlohmann::json readDocument(const std::string &path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file)
+    throw planner::Error(path + ": cannot be read");
+  return planner::parseJson(text.str(), path);
+}
+
+/// The artifact's schedule in --plan-in as a plan of ours, in whatever memory
+/// it needs: devices get so much.
+ProfilePlan planSchedule(const CompilerOptions &options,
+                         const nlohmann::json &document) {
+  ProfilePlan result;
+  PlanOutcome &outcome = result.outcome;
+  try {
+    planner::ArtifactSchedule schedule =
+        planner::artifactScheduleFromJson(document, options.planIn);
+    planner::ArtifactProfile profile = planner::artifactProfileFromJson(
+        readDocument(options.model), options.model);
+    CompilerOptions wanted = options;
+    wanted.devices = schedule.devices;
+    outcome.machine =
+        loadMachine(wanted, stateBytes(profile), nullptr, outcome.message);
+    if (outcome.message.empty()) {
+      std::vector<int64_t> sizes = {schedule.forwardMicrobatch,
+                                    schedule.backwardMicrobatch};
+      std::sort(sizes.begin(), sizes.end());
+      sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+      result.problem = planner::problemOf(profile, schedule.batch, sizes,
+                                          outcome.machine.devices.front());
+      planner::Planned &planned = outcome.planned;
+      planned.plan = planner::planOf(schedule, result.problem, outcome.machine);
+      planned.schedule = schedule.dataParallel ? planner::Schedule::HarmonyDp
+                                               : planner::Schedule::HarmonyPp;
+      for (size_t d = 0; d < planned.plan.peakBytes.size(); ++d) {
+        int64_t &capacity = outcome.machine.devices[d].capacity;
+        capacity = std::max(capacity, planned.plan.peakBytes[d]);
+        planned.minDeviceBytes =
+            std::max(planned.minDeviceBytes, planned.plan.peakBytes[d]);
+      }
+      std::vector<planner::Violation> violations =
+          planned.plan.verify(result.problem, outcome.machine);
+      if (!violations.empty())
+        outcome.message = "the plan does not hold: " + violations.front().rule +
+                          ": " + violations.front().message;
+    }
+  } catch (const planner::Error &e) {
+    outcome.message = e.what();
+  }
+  if (!outcome.message.empty())
+    outcome.exitCode = kRefused;
+  return result;
+}
+
 } // namespace
 
 ProfilePlan harmony::planProfile(const CompilerOptions &options,
@@ -69,6 +126,13 @@ ProfilePlan harmony::planProfile(const CompilerOptions &options,
   std::string error;
   std::optional<planner::Plan> given;
   if (!options.planIn.empty()) {
+    try {
+      if (nlohmann::json document = readDocument(options.planIn);
+          planner::isArtifactSchedule(document))
+        return planSchedule(options, document);
+    } catch (const planner::Error &e) {
+      return refuse(e.what());
+    }
     given = readPlan(options.planIn, error);
     if (!given)
       return refuse(error);
@@ -76,10 +140,7 @@ ProfilePlan harmony::planProfile(const CompilerOptions &options,
   const planner::Plan *givenPlan = given ? &*given : nullptr;
   planner::Machine machine;
   try {
-    std::ifstream file(options.model);
-    std::stringstream text;
-    text << file.rdbuf();
-    nlohmann::json document = planner::parseJson(text.str(), options.model);
+    nlohmann::json document = readDocument(options.model);
     if (planner::isArtifactProfile(document)) {
       if (!options.batch)
         return refuse("--batch is needed: a profile of Harmony's artifact "
