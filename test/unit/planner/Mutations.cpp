@@ -465,6 +465,33 @@ const std::vector<Mutation> &mutations() {
          plan.buffers[b].firstSample += 1;
          return true;
        }},
+      {"another level of keeping", false,
+       [](Plan &plan, const Problem &problem, Generator &g) {
+         int p = draw(g, plan.phases.size(),
+                      [&](int i) { return !plan.phases[i].keep.empty(); });
+         if (p < 0)
+           return false;
+         Phase &phase = plan.phases[p];
+         int l = phase.firstLayer + below(g, phase.keep.size());
+         int &level = phase.keep[static_cast<size_t>(l - phase.firstLayer)];
+         int other = below(g, problem.levels(l) + 1);
+         const Cost &cost = problem.cost(l, phase.microbatch);
+         if (cost.keptBytes(level) == cost.keptBytes(other))
+           return false;
+         level = other;
+         return true;
+       }},
+      {"the kept part of a block for the rest", false,
+       [](Plan &plan, const Problem &, Generator &g) {
+         int b = draw(g, plan.buffers.size(), [&](int i) {
+           return plan.buffers[i].content == Content::Saved;
+         });
+         if (b < 0)
+           return false;
+         Buffer &buffer = plan.buffers[b];
+         buffer.use = buffer.use == keptPart ? -1 : keptPart;
+         return true;
+       }},
       {"a buffer on another device", false,
        [](Plan &plan, const Problem &, Generator &g) {
          int devices = static_cast<int>(plan.peakBytes.size());
