@@ -19,6 +19,7 @@
 #include "test/unit/planner/Mutations.h"
 #include "test/unit/planner/Problems.h"
 
+#include <cstdlib>
 #include <map>
 
 #include <gtest/gtest.h>
@@ -96,10 +97,17 @@ std::mt19937 seeded(unsigned seed) {
   return std::mt19937(seed + 1000 * static_cast<unsigned>(other));
 }
 
+/// The suite's number of plans, so many times over as HARMONY_MUTATION_ROUNDS
+/// says: see docs/Testing.md.
+int roundsOf(int suite) {
+  const char *times = std::getenv("HARMONY_MUTATION_ROUNDS");
+  return suite * std::max(1, times ? std::atoi(times) : 1);
+}
+
 TEST(Mutation, OfOneDeviceAreCaught) {
   std::mt19937 generator = seeded(11);
   std::map<std::string, Count> counts;
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < roundsOf(400); ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     Problem problem = random(generator);
     Machine one = machine(unlimited);
@@ -114,7 +122,7 @@ TEST(Mutation, OfOneDeviceAreCaught) {
 TEST(Mutation, OfSeveralDevicesAreCaught) {
   std::mt19937 generator = seeded(12);
   std::map<std::string, Count> counts;
-  for (int round = 0; round < 700; ++round) {
+  for (int round = 0; round < roundsOf(700); ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     Problem problem = randomSizes(generator);
     Machine several =

@@ -287,6 +287,13 @@ const std::vector<Mutation> &mutations() {
          if (d < 0)
            return false;
          Event &event = plan.events[e];
+         // Not one that gets the same tensor, which is as good a source.
+         for (const Event &other : plan.events)
+           if (event.kind == EventKind::CopyTensor && other.device == d &&
+               other.object == event.object &&
+               (other.kind == EventKind::LoadTensor ||
+                other.kind == EventKind::CopyTensor))
+             return false;
          event.source = d;
          event.queue =
              queueOf(plan, QueueKind::Peer, d, plan.queues[event.queue].lane);
@@ -557,6 +564,82 @@ const std::vector<Mutation> &mutations() {
          if (e < 0)
            return false;
          eraseEvent(plan, problem, e);
+         return true;
+       }},
+      {"keep at another level", false,
+       [](Plan &plan, const Problem &problem, Generator &g) {
+         int p = draw(g, plan.phases.size(),
+                      [&](int i) { return !plan.phases[i].keep.empty(); });
+         if (p < 0)
+           return false;
+         Phase &phase = plan.phases[p];
+         int l = below(g, phase.keep.size());
+         // Not one that keeps as much: a forward has nothing to do then.
+         const Cost &cost =
+             problem.cost(phase.firstLayer + l, phase.microbatch);
+         int other = (phase.keep[l] + 1) % (cost.levels() + 1);
+         if (cost.keptBytes(other) == cost.keptBytes(phase.keep[l]))
+           return false;
+         phase.keep[l] = other;
+         return true;
+       }},
+      {"forward instead of again", false,
+       [](Plan &plan, const Problem &, Generator &g) {
+         std::vector<Step> &steps =
+             plan.phases[below(g, plan.phases.size())].steps;
+         int s = draw(g, steps.size(), [&](int i) {
+           return steps[i].kind != StepKind::Backward;
+         });
+         if (s < 0)
+           return false;
+         steps[s].kind = steps[s].kind == StepKind::Forward
+                             ? StepKind::Recompute
+                             : StepKind::Forward;
+         return true;
+       }},
+      {"swap two steps", false,
+       [](Plan &plan, const Problem &, Generator &g) {
+         std::vector<Step> &steps =
+             plan.phases[below(g, plan.phases.size())].steps;
+         if (steps.size() < 2)
+           return false;
+         int s = below(g, steps.size() - 1);
+         std::swap(steps[s], steps[s + 1]);
+         return true;
+       }},
+      {"microbatches of another size", false,
+       [](Plan &plan, const Problem &, Generator &g) {
+         Phase &phase = plan.phases[below(g, plan.phases.size())];
+         phase.microbatch = phase.microbatch == 1 ? 2 : phase.microbatch - 1;
+         return true;
+       }},
+      {"update twice", false,
+       [](Plan &plan, const Problem &, Generator &g) {
+         int e = draw(g, plan.events.size(), [&](int i) {
+           return plan.events[i].kind == EventKind::Update;
+         });
+         if (e < 0)
+           return false;
+         Event again = plan.events[e];
+         again.waits.push_back({e, Wait::whole});
+         plan.events.push_back(std::move(again));
+         return true;
+       }},
+      {"forget to clear", false,
+       [](Plan &plan, const Problem &problem, Generator &g) {
+         int e = draw(g, plan.events.size(), [&](int i) {
+           return plan.events[i].kind == EventKind::ZeroGradient ||
+                  plan.events[i].kind == EventKind::ZeroScalar;
+         });
+         if (e < 0)
+           return false;
+         eraseEvent(plan, problem, e);
+         return true;
+       }},
+      {"make a home smaller", false,
+       [](Plan &plan, const Problem &, Generator &g) {
+         Home &home = plan.homes[below(g, plan.homes.size())];
+         home.size -= 1 + below(g, static_cast<size_t>(home.size));
          return true;
        }},
   };
