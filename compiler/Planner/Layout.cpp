@@ -210,10 +210,10 @@ std::vector<PhaseChoice> phasesOf(const Problem &problem,
   std::vector<char> can = layout.canKeep();
   // Levels that keep bytes where they cannot stay become the highest that
   // keeps none.
-  auto levels = [&](int first, int last, bool forward) {
+  auto levels = [&](int first, int last, int64_t microbatch, bool forward) {
     std::vector<int> keep(static_cast<size_t>(last - first) + 1, 0);
     for (int l = first; l <= last && !layout.keep.empty(); ++l) {
-      const Cost &cost = problem.cost(l, problem.microbatches.front());
+      const Cost &cost = problem.cost(l, microbatch);
       int level = layout.keep[l];
       while (!can[l] && cost.keptBytes(level) > 0)
         --level;
@@ -226,7 +226,8 @@ std::vector<PhaseChoice> phasesOf(const Problem &problem,
     int first = layout.firstForward(f), last = layout.forwardEnds[f];
     list.add(PhaseKind::Forward, first, last, layout.forwardDevice(f),
              layout.forwardSize(f),
-             problem.training ? levels(first, last, true) : std::vector<int>());
+             problem.training ? levels(first, last, layout.forwardSize(f), true)
+                              : std::vector<int>());
   }
   int pack = static_cast<int>(layout.backwardEnds.size()) - 1;
   if (layout.turnPacks > 1) {
@@ -237,9 +238,10 @@ std::vector<PhaseChoice> phasesOf(const Problem &problem,
     list.add(layout.isTurn(pack) ? PhaseKind::Turn : PhaseKind::Backward,
              layout.firstBackward(pack), layout.backwardEnds[pack],
              layout.backwardDevice(pack), layout.backwardSize(pack),
-             layout.isTurn(pack) ? std::vector<int>()
-                                 : levels(layout.firstBackward(pack),
-                                          layout.backwardEnds[pack], false));
+             layout.isTurn(pack)
+                 ? std::vector<int>()
+                 : levels(layout.firstBackward(pack), layout.backwardEnds[pack],
+                          layout.backwardSize(pack), false));
   return std::move(list.phases);
 }
 

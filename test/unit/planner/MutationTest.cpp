@@ -93,7 +93,10 @@ Draft draftOf(const Problem &problem, const Machine &machine,
 
 /// Others with --gtest_shuffle --gtest_random_seed=N.
 std::mt19937 seeded(unsigned seed) {
-  int other = testing::UnitTest::GetInstance()->random_seed();
+  // Without a shuffle the seed is the time.
+  int other = GTEST_FLAG_GET(shuffle)
+                  ? testing::UnitTest::GetInstance()->random_seed()
+                  : 0;
   return std::mt19937(seed + 1000 * static_cast<unsigned>(other));
 }
 

@@ -603,7 +603,12 @@ const std::vector<Mutation> &mutations() {
              plan.phases[below(g, plan.phases.size())].steps;
          if (steps.size() < 2)
            return false;
-         int s = below(g, steps.size() - 1);
+         // Not of two kinds: what is made again may come later.
+         int s = draw(g, steps.size() - 1, [&](int i) {
+           return steps[i].kind == steps[i + 1].kind;
+         });
+         if (s < 0)
+           return false;
          std::swap(steps[s], steps[s + 1]);
          return true;
        }},
