@@ -120,13 +120,14 @@ private:
       Phase &phase = draft.plan.phases.back();
       if (phase.kind == PhaseKind::Backward) {
         addBackwardPhaseSteps(p);
-        continue;
+      } else {
+        addForwardSteps(p);
+        info.firstBackward = static_cast<int>(phase.steps.size());
+        for (int l = phase.lastLayer;
+             phase.kind == PhaseKind::Turn && l >= phase.firstLayer; --l)
+          addBackwardStep(p, l);
       }
-      addForwardSteps(p);
-      info.firstBackward = static_cast<int>(phase.steps.size());
-      for (int l = phase.lastLayer;
-           phase.kind == PhaseKind::Turn && l >= phase.firstLayer; --l)
-        addBackwardStep(p, l);
+      cutParts(p);
     }
     for (PhaseInfo &info : phases)
       if (info.next < 0)
@@ -226,6 +227,32 @@ private:
     }
   }
 
+  /// Of about equal time, and at the first backward.
+  void cutParts(int p) {
+    const Phase &of = phase(p);
+    PhaseInfo &info = phases[p];
+    std::vector<double> end; // of each step
+    double total = 0;
+    for (Step step : of.steps) {
+      const Cost &cost = problem.cost(step.layer, of.microbatch);
+      total += step.kind == StepKind::Backward ? cost.backwardSeconds
+               : step.kind == StepKind::Recompute
+                   ? cost.recomputeSeconds(of.level(step.layer))
+                   : cost.forwardSeconds;
+      end.push_back(total);
+    }
+    int cuts = 1;
+    for (int s = 0; s <= lastStep(p); ++s) {
+      bool cut = s == 0 || s == info.firstBackward;
+      for (; s > 0 && cuts < choices.runs &&
+             end[s - 1] >= total * cuts / choices.runs;
+           ++cuts)
+        cut = true;
+      if (cut)
+        info.parts.push_back(s);
+    }
+  }
+
   /// In each direction, by samples.
   void numberMicrobatches() {
     for (bool backward : {false, true})
@@ -248,10 +275,14 @@ private:
   void makeRuns() {
     for (int p = 0; p < phaseCount(); ++p) {
       PhaseInfo &info = phases[p];
-      info.runs[0] =
-          makeRun(p, 0, info.split > 0 ? info.split : lastStep(p) + 1);
-      info.runs[1] = info.split > 0 ? makeRun(p, info.split, lastStep(p) + 1)
-                                    : info.runs[0];
+      for (int part = 0; part < partCount(p); ++part) {
+        int first = info.parts[part];
+        bool begins = part == 0 || choices.runs > 1 || first == info.split;
+        info.runs.push_back(begins ? makeRun(p, first, lastStep(p) + 1)
+                                   : info.runs.back());
+        if (begins && part > 0)
+          events[info.runs[part - 1]].endStep = first;
+      }
     }
   }
 
@@ -301,8 +332,12 @@ private:
     int buffer = makeBuffer(Content::Saved, from.device, layer, keptPart, bytes,
                             from.trips, from.firstSample);
     int to = keepingPhase(forward, layer);
-    touchRuns(forward, true, true, buffer, true);
-    touchRuns(to, recomputesAhead(to, layer), true, buffer, false);
+    touchRuns(forward, partsOf(forward, layer, StepKind::Forward), buffer,
+              true);
+    touchRuns(to,
+              partsOf(to, layer, StepKind::Recompute) |
+                  partsOf(to, layer, StepKind::Backward),
+              buffer, false);
   }
 
   /// The B phase that has what an F phase keeps of a layer.
@@ -359,17 +394,18 @@ private:
       prefix.push_back(makeTransfer(EventKind::LoadScalar, inValues, s, -1, -1,
                                     bytes, buffer, place));
       for (int p : list)
-        touchRuns(p, recomputesLoss(p), true, buffer, false);
+        touchRuns(p, partsOfLoss(p), buffer, false);
     }
   }
 
-  /// Before the first backward.
-  bool recomputesLoss(int p) const {
-    const Phase &of = phase(p);
-    for (int l = of.firstLayer; l <= of.lastLayer; ++l)
-      if (problem.layers[l].isLoss && recomputesAhead(p, l))
-        return true;
-    return false;
+  Parts partsOfLoss(int p) const {
+    Parts parts = 0;
+    for (int l = phase(p).firstLayer; l <= phase(p).lastLayer; ++l)
+      if (problem.layers[l].isLoss)
+        for (StepKind kind :
+             {StepKind::Forward, StepKind::Recompute, StepKind::Backward})
+          parts |= partsOf(p, l, kind);
+    return parts;
   }
 
   /// One for each group, where its loss layer is.
@@ -391,7 +427,7 @@ private:
           throw Error("scalar '" + scalar.name + "' is added to on devices " +
                       std::to_string(device) + " and " +
                       std::to_string(phase(p).device) + " of one group");
-        touchRuns(p, true, true, buffer, true);
+        touchRuns(p, partsOf(p, scalar.layer, StepKind::Forward), buffer, true);
       }
       sections[list.back()].storesNow.push_back(makeTransfer(
           EventKind::StoreScalar, outValues, s, group, -1, scalar.bytes, buffer,
@@ -413,7 +449,18 @@ private:
     return next;
   }
 
+  void sortByNeed(std::vector<int> &list) const {
+    std::stable_sort(list.begin(), list.end(),
+                     [&](int x, int y) { return neededBy[x] < neededBy[y]; });
+  }
+
   Draft finish() {
+    for (Section &section : sections) {
+      sortByNeed(section.loads);
+      sortByNeed(section.gathers);
+      sortByNeed(section.collected);
+    }
+    sortByNeed(firstGathers);
     std::vector<int> order = prefix;
     bool overlap = choices.overlap;
     for (const std::vector<int> &list : devicePhases)
@@ -431,12 +478,15 @@ private:
       append(order, section.lateLoads);
       append(order, section.zeros);
       append(order, section.before);
-      order.push_back(info.runs[0]);
-      append(order, section.between);
-      if (info.runs[1] != info.runs[0])
-        order.push_back(info.runs[1]);
+      for (int part = 0; part < partCount(p); ++part) {
+        if (part > 0 && info.parts[part] == info.split)
+          append(order, section.between);
+        if (part == 0 || info.runs[part] != info.runs[part - 1])
+          order.push_back(info.runs[part]);
+      }
       append(order, section.after);
       append(order, section.contributions);
+      append(order, section.collected);
       append(order, section.updates);
       append(order, section.storesNow);
       if (!overlap)

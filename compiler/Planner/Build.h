@@ -67,7 +67,13 @@ struct Choices {
   UpdateOrder update = UpdateOrder::JustInTime;
   bool stay = true;    ///< false: nothing stays on a device between phases
   bool overlap = true; ///< loads one phase ahead, stores one phase behind
-  int slots = 2;       ///< of the rings through which values are swapped
+  /// The steps of a phase are up to so many Runs of about equal time, so that
+  /// what its first layers need, or its last ones leave, is waited for by them
+  /// alone; parts of gradients then go to the device that updates while the
+  /// rest of the backward runs. 1 to mostRuns.
+  int runs = 1;
+  static constexpr int mostRuns = 32;
+  int slots = 2; ///< of the rings through which values are swapped
   /// B phases recompute all that they need before their first backward.
   /// False: a layer whose operands are all there begins a segment, which is
   /// recomputed when the backward comes to it, so that the saved blocks of one

@@ -28,6 +28,9 @@
 
 namespace harmony::planner {
 
+/// Parts of a phase's steps: bit i is part i of PhaseInfo::parts.
+using Parts = uint64_t;
+
 /// Accesses by phase, ascending; those of one phase become one. Only phases and
 /// what is touched are known by now: of the rest, one access is kept.
 template <typename Access>
@@ -37,8 +40,7 @@ std::vector<Access> mergeByPhase(std::vector<Access> accesses) {
   std::vector<Access> merged;
   for (const Access &access : accesses)
     if (!merged.empty() && merged.back().phase == access.phase) {
-      merged.back().first |= access.first;
-      merged.back().second |= access.second;
+      merged.back().parts |= access.parts;
       merged.back().writes |= access.writes;
     } else {
       merged.push_back(access);
@@ -65,16 +67,25 @@ struct Section {
   /// Tensors that several devices get together, before all else.
   std::vector<int> gathers;
   std::vector<int> loads, lateLoads, zeros, before;
-  std::vector<int> between; ///< the two Runs of a phase
-  std::vector<int> after, contributions, updates, storesNow, stores;
+  std::vector<int> between; ///< in front of the Run of PhaseInfo::split
+  std::vector<int> after, contributions;
+  /// Parts of gradients that go to the device that updates while the phase
+  /// still runs.
+  std::vector<int> collected;
+  std::vector<int> updates, storesNow, stores;
   /// On the host, behind the stores that are issued with this phase.
   std::vector<int> hostContributions, hostUpdates;
 };
 
 /// What build() knows of a phase beside the plan.
 struct PhaseInfo {
-  int runs[2] = {-1, -1}; ///< equal where there is but one Run
-  int split = 0;          ///< the first step of the second Run
+  /// The first step of each part, ascending from 0: what may be a Run of its
+  /// own. At most 64.
+  std::vector<int> parts;
+  std::vector<int> runs; ///< by part; equal for parts that are one Run
+  /// Where not 0, a Run begins at this step, and gradients of outputs come in
+  /// front of it rather than of the phase.
+  int split = 0;
   /// The phases before and behind on the device; -1 and the number of phases
   /// where there is none. `ordinal`: how many are before.
   int previous = -1, next = 0;
@@ -110,7 +121,10 @@ public:
   std::vector<std::vector<int>> devicePhases;                  ///< ascending
   std::vector<std::vector<int>> forwardPhases, backwardPhases; ///< by layer
   int chainCount = 0;
-  std::vector<Event> events;     ///< in order of creation; see queueOf
+  std::vector<Event> events; ///< in order of creation; see queueOf
+  /// By event, of loads and gathers the first part of the phase that needs
+  /// them, by which they are issued; 0 elsewhere.
+  std::vector<int> neededBy;
   std::vector<int> prefix;       ///< events before all phases
   std::vector<int> firstGathers; ///< likewise
   int epilogue = -1;             ///< event
@@ -151,14 +165,6 @@ public:
   bool makesAgain(int p, int layer) const {
     return findStep(p, layer, StepKind::Recompute) >= 0 &&
            phase(p).level(layer) == 0;
-  }
-  /// Whether a layer is recomputed before the first backward of its phase.
-  bool recomputesAhead(int p, int layer) const {
-    int step = findStep(p, layer, StepKind::Recompute);
-    return step >= 0 && step < phases[p].firstBackward;
-  }
-  bool recomputesLate(int p, int layer) const {
-    return findStep(p, layer, StepKind::Recompute) > phases[p].firstBackward;
   }
 
   /// The phase behind which `p`'s delayed stores are issued.
@@ -208,6 +214,7 @@ public:
     event.phase = phase;
     event.trips = phase >= 0 ? draft.plan.phases[phase].trips : 1;
     events.push_back(std::move(event));
+    neededBy.push_back(0);
     return static_cast<int>(events.size()) - 1;
   }
   /// On the host's queue for what belongs to a device.
@@ -284,25 +291,51 @@ public:
     draft.bufferTouches.push_back({event, buffer, writes});
     cover(buffer, event, 0, 0);
   }
-  bool isSplit(int p) const { return phases[p].runs[0] != phases[p].runs[1]; }
+  static int firstOf(Parts parts) {
+    int part = 0;
+    while (part < 63 && !(parts >> part & 1))
+      ++part;
+    return part;
+  }
+  int partCount(int p) const {
+    return static_cast<int>(phases[p].parts.size());
+  }
+  int partOf(int p, int step) const {
+    const std::vector<int> &parts = phases[p].parts;
+    return static_cast<int>(std::upper_bound(parts.begin(), parts.end(), step) -
+                            parts.begin()) -
+           1;
+  }
+  /// The part of a layer's step, none if there is no such step.
+  Parts partsOf(int p, int layer, StepKind kind) const {
+    int step = findStep(p, layer, kind);
+    return step < 0 ? 0 : Parts(1) << partOf(p, step);
+  }
   /// Steps of a phase touch a buffer that one microbatch does not outlive.
   void touchSteps(int p, int buffer, bool writes, int first, int last) {
     const PhaseInfo &info = phases[p];
-    if (first < info.split)
-      touchStepsOf(info.runs[0], buffer, writes, first,
-                   std::min(last, info.split - 1));
-    if (last >= info.split)
-      touchStepsOf(info.runs[1], buffer, writes, std::max(first, info.split),
-                   last);
+    for (int part = partOf(p, first); part < partCount(p); ++part) {
+      int begin = std::max(first, info.parts[part]);
+      if (begin > last)
+        break;
+      while (part + 1 < partCount(p) && info.runs[part + 1] == info.runs[part])
+        ++part;
+      int end = part + 1 < partCount(p) ? info.parts[part + 1] - 1 : last;
+      draft.bufferTouches.push_back({info.runs[part], buffer, writes});
+      cover(buffer, info.runs[part], begin, std::min(end, last));
+    }
   }
   /// Runs touch a buffer that stays over the microbatches of the phase.
-  void touchRuns(int p, bool first, bool second, int buffer, bool writes) {
-    if (first && (isSplit(p) || !second))
-      draft.bufferTouches.push_back({phases[p].runs[0], buffer, writes});
-    if (second)
-      draft.bufferTouches.push_back({phases[p].runs[1], buffer, writes});
-    cover(buffer, phases[p].runs[0], 0, 0);
-    cover(buffer, phases[p].runs[1], lastStep(p), lastStep(p));
+  void touchRuns(int p, Parts parts, int buffer, bool writes) {
+    const PhaseInfo &info = phases[p];
+    int before = -1;
+    for (int part = 0; part < partCount(p); ++part)
+      if ((parts >> part & 1) && info.runs[part] != before) {
+        before = info.runs[part];
+        draft.bufferTouches.push_back({before, buffer, writes});
+      }
+    cover(buffer, info.runs.front(), 0, 0);
+    cover(buffer, info.runs.back(), lastStep(p), lastStep(p));
   }
   /// The buffer is live at these steps, whoever touches it.
   void cover(int buffer, int event, int firstStep, int lastStep) {
@@ -355,11 +388,6 @@ private:
     std::vector<int> index;
   };
   HomeTable homeTables[6];
-
-  void touchStepsOf(int run, int buffer, bool writes, int first, int last) {
-    draft.bufferTouches.push_back({run, buffer, writes});
-    cover(buffer, run, first, last);
-  }
 };
 
 } // namespace harmony::planner

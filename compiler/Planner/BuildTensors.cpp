@@ -54,12 +54,14 @@ std::vector<TensorBuilder::Access> TensorBuilder::runAccesses(int t) const {
   for (auto [layer, position] : uses[t]) {
     const TensorUse &use = problem.layers[layer].tensors[position];
     for (int p : b.forwardPhases[layer])
-      accesses.push_back({p, true, true, use.forwardWrites});
+      accesses.push_back(
+          {p, b.partsOf(p, layer, StepKind::Forward), use.forwardWrites});
     for (int p : b.backwardPhases[layer]) {
-      bool ahead = b.recomputesAhead(p, layer);
-      bool late = use.backwardReads || b.recomputesLate(p, layer);
-      if (ahead || late)
-        accesses.push_back({p, ahead, late, false});
+      Parts parts = b.partsOf(p, layer, StepKind::Recompute);
+      if (use.backwardReads)
+        parts |= b.partsOf(p, layer, StepKind::Backward);
+      if (parts != 0)
+        accesses.push_back({p, parts, false});
     }
   }
   return mergeByPhase(std::move(accesses));
@@ -176,8 +178,8 @@ void TensorBuilder::addResident(int t) {
     return copy->second;
   };
   for (const Access &access : decision.accesses) {
-    b.touchRuns(access.phase, access.first, access.second,
-                copyOn(deviceOf(access)), access.writes);
+    b.touchRuns(access.phase, access.parts, copyOn(deviceOf(access)),
+                access.writes);
     if (access.writes)
       written = deviceOf(access);
   }
@@ -193,7 +195,7 @@ void TensorBuilder::cutStretches(int t) {
   Decision &decision = decisions[t];
   std::vector<Access> all = decision.accesses;
   if (decision.updated && !decision.onHost)
-    all.push_back({update, false, false, true});
+    all.push_back({update, 0, true});
   // What is exchanged is on one device at a time.
   std::map<int, std::vector<Access>> byDevice;
   for (const Access &access : all)
@@ -253,8 +255,7 @@ void TensorBuilder::addStretch(int t, Stretch &stretch) {
       b.makeBuffer(Content::Tensor, deviceOf(first, decision), t, -1, bytes);
   for (const Access &access : stretch.accesses)
     if (access.phase != update)
-      b.touchRuns(access.phase, access.first, access.second, stretch.buffer,
-                  access.writes);
+      b.touchRuns(access.phase, access.parts, stretch.buffer, access.writes);
   if (last.phase == update) {
     decision.loadForUpdate = first.phase == update;
     decision.updateBuffer = stretch.buffer;
@@ -326,16 +327,35 @@ bool TensorBuilder::canGather(const Loads &loads) const {
          });
 }
 
-int TensorBuilder::makeLoad(int t, const Stretch &load) {
-  return b.makeTransfer(EventKind::LoadTensor, inTensors, t, -1, -1,
-                        problem.tensors[t].bytes, load.buffer, b.tensorHome(t));
+int TensorBuilder::makeLoad(int t, const Stretch &load, int need) {
+  int event =
+      b.makeTransfer(EventKind::LoadTensor, inTensors, t, -1, -1,
+                     problem.tensors[t].bytes, load.buffer, b.tensorHome(t));
+  b.neededBy[event] = need;
+  return event;
+}
+
+int TensorBuilder::makeCopy(int t, const Stretch &from, const Stretch &to,
+                            int need) {
+  int event = b.makeCopy(EventKind::CopyTensor, peerTensors, t, -1, -1,
+                         problem.tensors[t].bytes, from.buffer, to.buffer);
+  b.neededBy[event] = need;
+  return event;
+}
+
+/// The first part that needs one of them.
+int TensorBuilder::needOf(const Loads &loads) const {
+  Parts parts = 0;
+  for (const Stretch *load : loads)
+    parts |= load->accesses[0].parts;
+  return b.firstOf(parts);
 }
 
 void TensorBuilder::addLoad(int t, const Stretch &load) {
   int p = phaseOf(load);
   bool ahead = choices.overlap && choices.stay && !decisions[t].exchanged;
   (ahead ? b.sections[b.phases[p].block].loads : b.sections[p].lateLoads)
-      .push_back(makeLoad(t, load));
+      .push_back(makeLoad(t, load, needOf({&load})));
 }
 
 /// The device of the group that is to load does, and so does whoever it has no
@@ -347,14 +367,13 @@ void TensorBuilder::gatherFromOne(int t, const Loads &loads) {
         b.phase(phaseOf(*load)).group == choices.loader[t])
       one = load;
   std::vector<int> &list = b.gathersAt(gatherPoint(loads));
-  list.push_back(makeLoad(t, *one));
+  int need = needOf(loads);
+  list.push_back(makeLoad(t, *one, need));
   for (const Stretch *load : loads)
     if (load != one && b.canCopy(deviceOf(*one), deviceOf(*load)))
-      list.push_back(b.makeCopy(EventKind::CopyTensor, peerTensors, t, -1, -1,
-                                problem.tensors[t].bytes, one->buffer,
-                                load->buffer));
+      list.push_back(makeCopy(t, *one, *load, need));
     else if (load != one)
-      list.push_back(makeLoad(t, *load));
+      list.push_back(makeLoad(t, *load, need));
 }
 
 /// Slices of equal size, as far as alignment allows. False: the tensor is too
@@ -371,17 +390,16 @@ bool TensorBuilder::gatherSlices(int t, const Loads &loads) {
     return false;
   std::vector<int> &list = b.gathersAt(gatherPoint(loads));
   int64_t slices = (bytes + size - 1) / size;
+  int need = needOf(loads);
   auto cut = [&](int event, int64_t k) {
     b.slice(event, k * size, std::min(size, bytes - k * size));
     list.push_back(event);
   };
   for (int64_t k = 0; k < slices; ++k)
-    cut(makeLoad(t, *loads[k]), k);
+    cut(makeLoad(t, *loads[k], need), k);
   for (int64_t k = 0; k < slices; ++k)
     for (int64_t other = 1; other < count; ++other)
-      cut(b.makeCopy(EventKind::CopyTensor, peerTensors, t, -1, -1, bytes,
-                     loads[k]->buffer, loads[(k + other) % count]->buffer),
-          k);
+      cut(makeCopy(t, *loads[k], *loads[(k + other) % count], need), k);
   return true;
 }
 

@@ -30,7 +30,7 @@ private:
   /// One use by a phase, or the update on a device.
   struct Access {
     int phase = 0;
-    bool first = false, second = false; ///< Runs that touch it
+    Parts parts = 0; ///< that touch it
     bool writes = false;
   };
 
@@ -106,7 +106,9 @@ private:
   std::vector<Loads> loadsOf(int t) const;
   bool canGather(const Loads &loads) const;
   int gatherPoint(const Loads &loads) const;
-  int makeLoad(int t, const Stretch &load);
+  int makeLoad(int t, const Stretch &load, int need);
+  int makeCopy(int t, const Stretch &from, const Stretch &to, int need);
+  int needOf(const Loads &loads) const;
   void addLoad(int t, const Stretch &load);
   void gatherFromOne(int t, const Loads &loads);
   bool gatherSlices(int t, const Loads &loads);
@@ -118,6 +120,8 @@ private:
   void storePart(int t, Part &part, std::vector<int> &list);
   int loadPart(int t, const Part &part, int device, std::vector<int> &list);
   int copyPart(int t, const Part &part, int device, std::vector<int> &list);
+  int collectPart(int t, const Part &part);
+  int ownersPhase(int t, int layer) const;
   void addContributions();
   /// The device whose queue on the host has the update.
   int hostUpdateOf(int t) const { return b.phase(decisions[t].lastAdd).device; }

@@ -70,7 +70,9 @@ TensorBuilder::Part TensorBuilder::addPart(int t, int use, int group) {
     }
     part.device = phase.device;
     part.lastPhase = p;
-    b.touchRuns(p, false, true, part.buffer, true);
+    b.touchRuns(
+        p, b.partsOf(p, tensor.gradientUses[use].layer, StepKind::Backward),
+        part.buffer, true);
   }
   if (part.buffer < 0)
     throw Error("group " + std::to_string(group) +
@@ -105,6 +107,41 @@ int TensorBuilder::copyPart(int t, const Part &part, int device,
   int buffer = b.makeBuffer(Content::Gradient, device, t, part.number, bytes);
   list.push_back(b.makeCopy(EventKind::CopyGradient, peerGradients, t,
                             part.number, -1, bytes, part.buffer, buffer));
+  return buffer;
+}
+
+/// The backward phase of a layer on the device that updates, beside the last
+/// one that adds; -1: none.
+int TensorBuilder::ownersPhase(int t, int layer) const {
+  const Decision &decision = decisions[t];
+  if (decision.collectPhase >= b.phaseCount())
+    return -1;
+  const Phase &last = b.phase(decision.collectPhase);
+  int found = -1;
+  for (int p : b.backwardPhases[layer])
+    if (const Phase &phase = b.phase(p);
+        phase.device == decision.owner && phase.firstLayer == last.firstLayer &&
+        phase.lastLayer == last.lastLayer && phase.kind == last.kind)
+      found = std::max(found, p);
+  return found;
+}
+
+/// To the device that updates. Where phases are several Runs, the copy has its
+/// place from the Run on that completes the gradient there, so that it is made
+/// while the others still run.
+int TensorBuilder::collectPart(int t, const Part &part) {
+  const Tensor &tensor = problem.tensors[t];
+  int useCount = static_cast<int>(tensor.gradientUses.size());
+  int layer = tensor.gradientUses[part.number % useCount].layer;
+  Section &section = b.sections[decisions[t].collectPhase];
+  int p = choices.runs > 1 ? ownersPhase(t, layer) : -1;
+  if (p < 0)
+    return copyPart(t, part, decisions[t].owner, section.updates);
+  int buffer = copyPart(t, part, decisions[t].owner, section.collected);
+  int last = b.partOf(p, b.findStep(p, layer, StepKind::Backward));
+  b.neededBy[section.collected.back()] = last;
+  int step = b.phases[p].parts[last];
+  b.cover(buffer, b.phases[p].runs[last], step, step);
   return buffer;
 }
 
@@ -238,7 +275,6 @@ void TensorBuilder::addDeviceUpdate(int t, std::vector<int> &pendingStores,
   const Decision &decision = decisions[t];
   const Tensor &tensor = problem.tensors[t];
   std::vector<int> &list = b.sections[decision.updatePhase].updates;
-  std::vector<int> &collected = b.sections[decision.collectPhase].updates;
   int event =
       b.makeEvent(EventKind::Update, decision.owner, computeLane, t, -1, -1);
   std::vector<int> stores;
@@ -262,9 +298,9 @@ void TensorBuilder::addDeviceUpdate(int t, std::vector<int> &pendingStores,
     if (part.stored) {
       buffer = loadPart(t, part, decision.owner, list);
     } else if (b.canCopy(part.device, decision.owner)) {
-      buffer = copyPart(t, part, decision.owner, collected);
+      buffer = collectPart(t, part);
     } else if (part.device != decision.owner) {
-      storePart(t, part, collected);
+      storePart(t, part, b.sections[decision.collectPhase].updates);
       buffer = loadPart(t, part, decision.owner, list);
     }
     b.touch(event, buffer, false);

@@ -41,14 +41,14 @@ void ValueBuilder::emitFlow(const Flow &flow) {
     int buffer = buffers.back();
     for (int i : segment.accesses) {
       const Access &access = flow.accesses[i];
-      b.touchRuns(access.phase, access.first, access.second, buffer,
-                  access.writes);
+      b.touchRuns(access.phase, access.parts, buffer, access.writes);
     }
     int first = flow.accesses[segment.accesses[0]].phase;
     bool isGradient = flow.content == Content::ValueGradient;
     if (segment.source == Source::Batch || segment.source == Source::Home) {
       Section &section = b.sections[first];
-      (isGradient && b.isSplit(first) ? section.between : section.before)
+      (isGradient && b.phases[first].split > 0 ? section.between
+                                               : section.before)
           .push_back(transfer(flow, first, true, buffer));
     } else if (segment.source == Source::Copy) {
       int from = flow.accesses[segment.from].phase;
@@ -85,7 +85,7 @@ void ValueBuilder::coverCopied(int buffer, int from) {
   for (const auto *list : {&b.devicePhases[device], &b.foreignWork[device]}) {
     auto it = std::lower_bound(list->begin(), list->end(), b.phases[from].root);
     if (it != list->end() && *it < from)
-      b.cover(buffer, b.phases[*it].runs[0], 0, 0);
+      b.cover(buffer, b.phases[*it].runs.front(), 0, 0);
   }
 }
 

@@ -28,7 +28,7 @@ private:
   /// One use of a value (or of its gradient) by a phase.
   struct Access {
     int phase = 0;
-    bool first = false, second = false; ///< Runs that touch it
+    Parts parts = 0; ///< that touch it
     bool writes = false;
     bool stores = false; ///< to the home, behind this phase
     int segment = -1;

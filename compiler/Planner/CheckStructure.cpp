@@ -372,10 +372,10 @@ private:
 
   //===--- counts ---===//
 
-  /// The Runs of a phase have its steps in order; two only where the first
-  /// recomputes. All that belongs to a phase is adjacent.
+  /// The Runs of a phase have its steps in order. All that belongs to a phase
+  /// is adjacent.
   void checkRuns() {
-    std::vector<int> done(plan.phases.size(), 0), runs(plan.phases.size(), 0);
+    std::vector<int> done(plan.phases.size(), 0);
     std::vector<int> lastEvent(plan.phases.size(), -1);
     for (int e = 0; e < static_cast<int>(plan.events.size()); ++e) {
       const Event &event = plan.events[e];
@@ -398,17 +398,14 @@ private:
                        number(done[event.phase]),
                    e);
       done[event.phase] = event.endStep;
-      ++runs[event.phase];
     }
-    for (size_t p = 0; p < runs.size(); ++p) {
-      const Phase &phase = plan.phases[p];
-      int accepted = phase.kind == PhaseKind::Backward ? 2 : 1;
-      if (done[p] != static_cast<int>(phase.steps.size()) || runs[p] > accepted)
-        report.add("coverage", "phase " + number(static_cast<int64_t>(p)) +
-                                   " has " + number(runs[p]) + " Runs of " +
-                                   number(done[p]) +
-                                   " of its steps, accepted are up to " +
-                                   number(accepted) + " of all");
+    for (size_t p = 0; p < done.size(); ++p) {
+      int steps = static_cast<int>(plan.phases[p].steps.size());
+      if (done[p] != steps)
+        report.add("coverage", "the Runs of phase " +
+                                   number(static_cast<int64_t>(p)) + " have " +
+                                   number(done[p]) + " of its " +
+                                   number(steps) + " steps");
     }
   }
 

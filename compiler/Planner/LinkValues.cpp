@@ -35,13 +35,14 @@ std::vector<ValueBuilder::Access> ValueBuilder::valueAccesses(int v) const {
   std::vector<Access> accesses;
   if (!value.isInput())
     for (int p : b.forwardPhases[value.producer])
-      accesses.push_back({p, true, true, true});
+      accesses.push_back(
+          {p, b.partsOf(p, value.producer, StepKind::Forward), true});
   for (int consumer : value.consumers) {
     for (int p : b.forwardPhases[consumer])
-      accesses.push_back({p, true, true, false});
+      accesses.push_back({p, b.partsOf(p, consumer, StepKind::Forward), false});
     for (int p : b.backwardPhases[consumer]) {
       Access access = backwardAccess(v, consumer, p);
-      if (access.first || access.second)
+      if (access.parts != 0)
         accesses.push_back(access);
     }
   }
@@ -53,14 +54,13 @@ std::vector<ValueBuilder::Access> ValueBuilder::valueAccesses(int v) const {
 ValueBuilder::Access ValueBuilder::backwardAccess(int v, int consumer,
                                                   int p) const {
   const Phase &phase = b.phase(p);
-  bool read = b.inputUse(consumer, v).backwardReads;
-  if (phase.kind != PhaseKind::Backward)
-    return {p, read, read, false};
   if (int producer = problem.values[v].producer;
       producer >= phase.firstLayer && b.makesAgain(p, producer))
-    return {p, false, false, false};
-  return {p, b.recomputesAhead(p, consumer),
-          read || b.recomputesLate(p, consumer), false};
+    return {p, 0, false};
+  Parts parts = b.partsOf(p, consumer, StepKind::Recompute);
+  if (b.inputUse(consumer, v).backwardReads)
+    parts |= b.partsOf(p, consumer, StepKind::Backward);
+  return {p, parts, false};
 }
 
 /// Phases that add to the gradient, and those that consume it.
@@ -70,9 +70,11 @@ std::vector<ValueBuilder::Access> ValueBuilder::gradientAccesses(int v) const {
   for (int consumer : value.consumers)
     if (b.inputUse(consumer, v).gradient)
       for (int p : b.backwardPhases[consumer])
-        accesses.push_back({p, false, true, true});
+        accesses.push_back(
+            {p, b.partsOf(p, consumer, StepKind::Backward), true});
   for (int p : b.backwardPhases[value.producer])
-    accesses.push_back({p, false, true, false});
+    accesses.push_back(
+        {p, b.partsOf(p, value.producer, StepKind::Backward), false});
   return mergeByPhase(std::move(accesses));
 }
 

@@ -335,6 +335,7 @@ Choices randomChoices(const Problem &problem, std::mt19937 &generator) {
   choices.update = below(4) ? UpdateOrder::JustInTime : UpdateOrder::Deferred;
   choices.stay = below(5) > 0;
   choices.overlap = below(2);
+  choices.runs = below(2) ? 1 : 2 + below(5);
   choices.slots = 1 + below(2);
   for (int l = 0; l < problem.layerCount() && choices.stay; ++l)
     layout.keep.push_back(below(2) ? below(1 + problem.levels(l)) : 0);
