@@ -14,7 +14,7 @@ sizes that divide a group's batch, one microbatch's way through all layers, noth
 
 --originals takes the 26 stored schedules instead: each is built as a plan of ours, with its packs, microbatches and
 placement, at the memory that it needs, and simulated with everything overlapped; then the search plans at that
-capacity. Ends with 1 where an original is faster.
+capacity. Ends with 1 where an original is faster by more than the 1 % that the search gives for less swapping.
 
 Search times are those of the processor. Needs the target harmonyc.
 """
@@ -26,6 +26,7 @@ MODELS = ("bert_large", "bert_96", "gpt2_xl", "vgg416", "gpt2_10b")
 MARKERS = ("<!-- tables of bench/planner.py -->", "<!-- end of tables of bench/planner.py -->")
 ORIGINALS = ("<!-- table of bench/planner.py --originals -->", "<!-- end of table of bench/planner.py --originals -->")
 GIB = 2**30
+EQUAL = 1.01  # of plans within 1 % of the fastest the search takes the one that swaps least
 
 
 def interpolate(samples, layer, size):
@@ -124,7 +125,7 @@ def originals(arguments):
         rows.append([model, schedule["mode"], devices, batch, f"{peak / GIB:.2f}", f"{estimate:.3f}",
                      f"{times[0]:.3f}", f"{times[1]:.3f}", f"{times[0] / times[1]:.3f}", ours["summary"]["form"]])
         print(*rows[-1], file=sys.stderr, flush=True)
-        if times[0] < times[1]:
+        if times[1] > EQUAL * times[0]:
             faster.append(path.stem)
     text = measuring.table(["model", "mode", "N", "D", "memory it needs, GiB", "artifact's estimate, s",
                             "its packs as our plan, s", "our plan in that memory, s", "times as fast", "form"], rows)

@@ -52,6 +52,31 @@ std::vector<int64_t> backwardSizes(const Problem &problem,
   return sizes;
 }
 
+/// By value: whether phases of different microbatches use it. It then goes
+/// through the host, and no part of it may stay on the way.
+std::vector<char> mixedValues(const Problem &problem, const Layout &layout) {
+  std::vector<char> mixed(problem.values.size(), 0);
+  if (layout.forwardSizes.empty() && layout.backwardSizes.empty() &&
+      (layout.forwardMicrobatch == layout.backwardMicrobatch ||
+       layout.backwardEnds.empty()))
+    return mixed;
+  std::vector<int64_t> backward = backwardSizes(problem, layout);
+  std::vector<int64_t> forward = backward;
+  for (int f = 0; f < static_cast<int>(layout.forwardEnds.size()); ++f)
+    for (int l = layout.firstForward(f); l <= layout.forwardEnds[f]; ++l)
+      forward[l] = layout.forwardSize(f);
+  for (size_t v = 0; v < mixed.size(); ++v) {
+    const Value &value = problem.values[v];
+    std::vector<int> users = value.consumers;
+    if (!value.isInput())
+      users.push_back(value.producer);
+    for (int l : users)
+      mixed[v] |= forward[l] != forward[users.front()] ||
+                  backward[l] != forward[users.front()];
+  }
+  return mixed;
+}
+
 std::vector<int> listOf(const std::set<int> &places) {
   return {places.begin(), places.end()};
 }
@@ -158,6 +183,10 @@ Decisions Filling::moved(const Decisions &from, Layout layout,
   choices.holdGradient = from.choices.holdGradient;
   choices.place = from.choices.place;
   choices.gradientPlace = from.choices.gradientPlace;
+  std::vector<char> mixed = mixedValues(problem, decisions.layout);
+  for (size_t v = 0; v < mixed.size(); ++v)
+    if (mixed[v])
+      choices.place[v] = choices.gradientPlace[v] = Place::Host;
   std::vector<int> &keep = decisions.layout.keep;
   keep.resize(problem.layers.size(), 0);
   std::vector<char> can = decisions.layout.canKeep();
@@ -182,12 +211,13 @@ void Filling::keepOutputs(Decisions &decisions) const {
     for (int l = layout.firstBackward(p); l <= layout.backwardEnds[p]; ++l)
       pack[l] = p;
   std::vector<int64_t> sizes = backwardSizes(problem, layout);
+  std::vector<char> mixed = mixedValues(problem, layout);
   auto keepsBytes = [&](int layer) {
     return problem.cost(layer, sizes[layer]).keptBytes(layout.keep[layer]) > 0;
   };
   for (size_t v = 0; v < problem.values.size(); ++v) {
     const Value &value = problem.values[v];
-    if (!value.isInput() && !value.consumers.empty() &&
+    if (!value.isInput() && !value.consumers.empty() && !mixed[v] &&
         pack[value.producer] >= 0 && keepsBytes(value.producer) &&
         pack[value.consumers.back()] == pack[value.producer])
       decisions.choices.place[v] = Place::Device;
@@ -211,19 +241,22 @@ Filling::Ladder Filling::overlapLadder(const Decisions &from) const {
 Filling::Ladder Filling::adjacentLadder(const Decisions &from) const {
   if (!stay())
     return {};
-  return {{everywhere(from.layout)}, [](Decisions &decisions, int) {
+  return {{everywhere(from.layout)}, [this](Decisions &decisions, int) {
+            std::vector<char> mixed = mixedValues(problem, decisions.layout);
             for (std::vector<Place> *places :
                  {&decisions.choices.place, &decisions.choices.gradientPlace})
-              for (Place &place : *places)
-                place = place == Place::Host ? Place::Adjacent : place;
+              for (size_t v = 0; v < places->size(); ++v)
+                if (!mixed[v] && (*places)[v] == Place::Host)
+                  (*places)[v] = Place::Adjacent;
           }};
 }
 
 /// Values that live over the fewest layers first, and their gradients.
 Filling::Ladder Filling::valueLadder(const Decisions &from) const {
   std::vector<int> order;
+  std::vector<char> mixed = mixedValues(problem, from.layout);
   for (int v = 0; stay() && v < static_cast<int>(problem.values.size()); ++v)
-    if (!problem.values[v].consumers.empty())
+    if (!problem.values[v].consumers.empty() && !mixed[v])
       order.push_back(v);
   auto span = [this](int v) {
     const Value &value = problem.values[v];
@@ -388,8 +421,14 @@ const Filling::OneGroup *Filling::oneGroupOf(int groups) const {
     return nullptr;
   one = {problem, machine};
   one->problem.batch = problem.batch / groups;
-  for (Tensor &tensor : one->problem.tensors)
+  double engines = std::min(machine.hostQueues, groups);
+  for (Tensor &tensor : one->problem.tensors) {
     tensor.stateBytes = (tensor.stateBytes + groups - 1) / groups;
+    if (tensor.hostUpdateSeconds > 0)
+      tensor.hostUpdateSeconds /= engines;
+  }
+  one->problem.hostUpdate.perByte /= engines;
+  one->problem.deviceUpdate.perByte /= groups;
   return &*one;
 }
 

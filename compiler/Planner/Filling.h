@@ -75,6 +75,15 @@ public:
   /// Whether Mixed differs from the other two.
   bool canMix(int groups) const;
 
+  /// Equal groups do the same, so that memory is looked for in a problem of one
+  /// group: its share of the batch, and of the state that it updates.
+  struct OneGroup {
+    Problem problem;
+    Machine machine;
+  };
+  /// Null: groups are not equal.
+  const OneGroup *oneGroupOf(int groups) const;
+
   bool fits(const Decisions &decisions, const Limits &limits) const;
 
   /// What equal groups take beside what one of them would take alone, which is
@@ -88,6 +97,7 @@ public:
 
   /// Events of all plans built so far: what the search spends its time on.
   int64_t effort() const { return built; }
+  void spend(int64_t events) { built += events; }
 
 private:
   const Problem &problem;
@@ -96,14 +106,7 @@ private:
   std::vector<int> firstLayer, lastLayer; ///< of each tensor's uses, -1: none
   mutable int64_t built = 0;
 
-  /// Equal groups do the same, so that memory is looked for in a problem of one
-  /// group: its share of the batch, and of the state that it updates.
-  struct OneGroup {
-    Problem problem;
-    Machine machine;
-  };
   mutable std::map<int, std::optional<OneGroup>> oneGroups; ///< by count
-  const OneGroup *oneGroupOf(int groups) const;
 
   /// The places in the pipeline whose memory a decision takes, and what to do.
   struct Ladder {

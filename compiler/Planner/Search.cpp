@@ -39,9 +39,11 @@ namespace harmony::planner {
 namespace {
 
 /// No further layout is tried once so many events were built, and no further
-/// step taken once twice as many were: about a second each. Counts, so that
-/// equal input gives equal plans.
-constexpr int64_t mostEffort = 500'000;
+/// step taken once twice as many were: about half a second each. Counts, so
+/// that equal input gives equal plans.
+int64_t mostEffortFor(const Problem &problem) {
+  return 500'000 * std::clamp(problem.layerCount(), 200, 600) / 200;
+}
 
 /// Data-parallel groups of pipelines.
 struct Form {
@@ -86,7 +88,8 @@ public:
       : problem(problem), machine(machine), options(options),
         filling(problem, machine, options), estimator(problem, machine),
         shapes(problem, machine),
-        devices(static_cast<int>(machine.devices.size())) {
+        devices(static_cast<int>(machine.devices.size())),
+        mostEffort(mostEffortFor(problem)) {
     for (const Device &device : machine.devices)
       capacity.push_back(device.capacity);
     checkPins();
@@ -143,6 +146,7 @@ public:
     planned.minDeviceBytes = leastBytes();
     planned.boundBytes = lowerBound(problem);
     planned.candidates = simulated;
+    planned.effort = filling.effort() + effortAlone;
     planned.schedule =
         chosen.layout.groups > 1 ? Schedule::HarmonyDp : Schedule::HarmonyPp;
     planned.boundSeconds = boundSeconds(problem, machine);
@@ -159,11 +163,13 @@ private:
   Estimator estimator;
   Shapes shapes;
   int devices;
+  int64_t mostEffort;
   Limits capacity;
   std::vector<Candidate<Decisions>> candidates;
   std::vector<Origin> origins; ///< of the candidates
   double best = std::numeric_limits<double>::infinity();
   int simulated = 0;
+  int64_t effortAlone = 0; ///< of searches in one group
   int64_t hostNeeded = 0;
 
   static std::string formOf(const Layout &layout) {
@@ -342,6 +348,8 @@ private:
                                    : std::min(hostNeeded, plan.hostBytes);
       return over;
     }
+    // Addresses, waits and time take as long as building four times.
+    filling.spend(4 * static_cast<int64_t>(plan.events.size()));
     synchronize(draft);
     simulate(plan, problem, machine);
     ++simulated;
@@ -478,6 +486,9 @@ private:
   void searchLayouts() {
     std::vector<std::vector<Entry>> classes;
     for (Form form : forms()) {
+      if (form.pipeline == 1 && form.groups > 1 && !options.layersPerPack &&
+          searchOneGroup(form.groups))
+        continue;
       std::vector<int64_t> sizes = microbatchOrder(form);
       if (form.pipeline == 1 && shapes.mayMix() && !options.microbatch &&
           !options.layersPerPack && sizes.size() > 1)
@@ -498,9 +509,75 @@ private:
     constexpr size_t deepest = 4;
     for (size_t depth = 0; depth < deepest; ++depth)
       for (std::vector<Entry> &entries : classes)
-        if (depth < entries.size() &&
-            (filling.effort() < mostEffort || candidates.empty()))
+        if (depth < entries.size() && mayTry())
           tryEntry(entries, depth);
+  }
+
+  /// Equal groups of one device do the same: the best shapes of one alone,
+  /// which are found with fewer events, are the first to be tried.
+  bool searchOneGroup(int groups) {
+    const Filling::OneGroup *one = filling.oneGroupOf(groups);
+    if (!one)
+      return false;
+    for (int64_t u : microbatchOrder({groups, 1}))
+      considerResident({groups, 1}, u);
+    Machine single = aloneOf(*one, groups);
+    SearchOptions alone = options;
+    alone.schedule = Schedule::Auto;
+    Search search(one->problem, single, alone);
+    search.searchLayouts();
+    search.refine();
+    effortAlone += search.filling.effort();
+    std::vector<Layout> seen;
+    constexpr size_t most = 4;
+    for (size_t i : search.byTime()) {
+      Origin origin = search.origins[i];
+      if (!origin.shape || seen.size() == most)
+        continue;
+      origin.shape->groups = groups;
+      Layout layout = shapes.layoutOf(*origin.shape);
+      if (std::any_of(seen.begin(), seen.end(), [&](const Layout &other) {
+            return isSame(other, layout);
+          }))
+        continue;
+      Updates updates = search.candidates[i].choices.updates;
+      if (tryLayout(layout, updates, origin.shape, *origin.strategy))
+        seen.push_back(std::move(layout));
+    }
+    return !seen.empty();
+  }
+
+  /// One device with its part of what links share. Tensors come once for all
+  /// groups, values for each.
+  static Machine aloneOf(const Filling::OneGroup &one, int groups) {
+    Machine single = one.machine;
+    single.devices.resize(1);
+    single.links.clear();
+    single.resources.clear();
+    double once = 0, each = 0;
+    for (const Tensor &tensor : one.problem.tensors)
+      once += 2 * static_cast<double>(tensor.bytes);
+    for (const Value &value : one.problem.values)
+      each += static_cast<double>(value.bytesPerSample) *
+              static_cast<double>(one.problem.batch);
+    for (bool in : {true, false}) {
+      Link link = in ? one.machine.link(hostEndpoint, 0)
+                     : one.machine.link(0, hostEndpoint);
+      for (int r : link.shares) {
+        double rate = one.machine.resources[r].bytesPerSecond;
+        double part =
+            in ? (once + each) / (once + each * groups) : 1.0 / groups;
+        link.bytesPerSecond = std::min(link.bytesPerSecond, rate * part);
+      }
+      link.shares.clear();
+      single.links.push_back(std::move(link));
+    }
+    return single;
+  }
+
+  /// Twice as much where nothing fits so far.
+  bool mayTry() const {
+    return filling.effort() < (candidates.empty() ? 2 : 1) * mostEffort;
   }
 
   static bool isBetter(const Entry &a, const Entry &b) {
@@ -510,9 +587,10 @@ private:
 
   void tryEntry(std::vector<Entry> &entries, size_t at) {
     // Those that do not fit even where nothing stays give way to the next.
-    while (at < entries.size()) {
+    while (at < entries.size() && mayTry()) {
       const Entry &entry = entries[at];
-      if (entry.cost.compute >= best)
+      if (entry.cost.compute >= best ||
+          (!entry.cost.fits && !candidates.empty()))
         return;
       if (std::optional<size_t> same = candidateOf(entry.layout)) {
         if (candidates[*same].choices.updates != entry.updates)

@@ -89,6 +89,7 @@ struct Planned {
   int64_t minDeviceBytes = 0;
   int64_t boundBytes = 0;
   int candidates = 0; ///< plans simulated
+  int64_t effort = 0; ///< events built, what the time of a search goes by
   /// What no plan is faster than (Bound.h); 0: not known.
   double boundSeconds = 0;
   std::string form; ///< as RunnerUp's, of the plan; empty for baselines
