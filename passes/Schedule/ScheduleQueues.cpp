@@ -351,12 +351,19 @@ private:
     begin->second = {self, execution};
   }
 
+  /// Whether all that touches a buffer comes after the release of another: its
+  /// first touch need not lead to the rest, as slices of a tensor come over
+  /// several queues.
   static bool followsRelease(const Life &self, const Life &before,
                              bool nextExecution, const EventOrder &order) {
-    int first = self.first.event, last = before.last.event;
-    if (!nextExecution && (first == last || order.inOneLoop(first, last)))
-      return before.perIteration;
-    return order.startsAfter(first, last, nextExecution, !before.perIteration);
+    int last = before.last.event;
+    return llvm::all_of(self.events, [&](int64_t number) {
+      int event = static_cast<int>(number);
+      if (!nextExecution && (event == last || order.inOneLoop(event, last)))
+        return before.perIteration;
+      return order.startsAfter(event, last, nextExecution,
+                               !before.perIteration);
+    });
   }
 
   //===--- numbers -------------------------------------------------------===//
