@@ -517,7 +517,7 @@ private:
   /// which are found with fewer events, are the first to be tried.
   bool searchOneGroup(int groups) {
     const Filling::OneGroup *one = filling.oneGroupOf(groups);
-    if (!one)
+    if (!one || options.microbatch.value_or(1) > one->problem.batch)
       return false;
     for (int64_t u : microbatchOrder({groups, 1}))
       considerResident({groups, 1}, u);
