@@ -202,7 +202,7 @@ std::vector<int64_t> liveBytes(const Plan &plan) {
 }
 
 static int64_t allocateDevice(Plan &plan, const Timeline &timeline,
-                              const std::vector<Item> &items) {
+                              const std::vector<Item> &items, int64_t enough) {
   // What is live throughout lies below all else.
   std::vector<Item> passing;
   int64_t base = 0;
@@ -225,7 +225,7 @@ static int64_t allocateDevice(Plan &plan, const Timeline &timeline,
     best = peak;
     for (size_t i = 0; i < passing.size(); ++i)
       plan.buffers[passing[i].buffer].offset = base + fit.result()[i];
-    if (best <= least + least / closeEnough)
+    if (best <= least + least / closeEnough || base + best <= enough)
       break;
   }
   // The peak counts bytes, not what alignment adds behind the topmost buffer.
@@ -235,11 +235,14 @@ static int64_t allocateDevice(Plan &plan, const Timeline &timeline,
   return peak;
 }
 
-void allocate(Plan &plan) {
+void allocate(Plan &plan, const std::vector<int64_t> &enough) {
   Timeline timeline(plan);
   plan.peakBytes.clear();
-  for (const std::vector<Item> &items : timeline.items(plan))
-    plan.peakBytes.push_back(allocateDevice(plan, timeline, items));
+  for (const std::vector<Item> &items : timeline.items(plan)) {
+    size_t device = plan.peakBytes.size();
+    plan.peakBytes.push_back(allocateDevice(
+        plan, timeline, items, device < enough.size() ? enough[device] : 0));
+  }
   int64_t host = 0;
   for (Home &home : plan.homes) {
     home.offset = host;

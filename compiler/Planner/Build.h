@@ -133,8 +133,9 @@ std::vector<int64_t> liveBytes(const Plan &plan);
 
 /// Static packing of live ranges: what is resident first, then the rest by
 /// several first-fit orders, of which the lowest peak is kept. Sets offsets,
-/// peaks and host bytes.
-void allocate(Plan &plan);
+/// peaks and host bytes. `enough`: by device, the peak at which no lower one is
+/// sought.
+void allocate(Plan &plan, const std::vector<int64_t> &enough = {});
 
 /// Adds the waits that two consecutive executions need and queue order does not
 /// already give.

@@ -33,6 +33,8 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
+#include <utility>
 
 namespace harmony::planner {
 
@@ -318,7 +320,7 @@ private:
 
   Plan complete(const Choices &choices) const {
     Draft draft = build(problem, machine, choices);
-    allocate(draft.plan);
+    allocate(draft.plan, capacity);
     draft.plan.peakBytes.resize(devices, 0);
     synchronize(draft);
     simulate(draft.plan, problem, machine);
@@ -338,7 +340,7 @@ private:
                                 const Origin &origin = {}) {
     Draft draft = build(problem, machine, decisions.choices);
     Plan &plan = draft.plan;
-    allocate(plan);
+    allocate(plan, capacity);
     plan.peakBytes.resize(devices, 0);
     std::vector<int64_t> over = excess(plan);
     if (*std::max_element(over.begin(), over.end()) > 0)
@@ -348,8 +350,7 @@ private:
                                    : std::min(hostNeeded, plan.hostBytes);
       return over;
     }
-    // Addresses, waits and time take as long as building four times.
-    filling.spend(4 * static_cast<int64_t>(plan.events.size()));
+    filling.spend(static_cast<int64_t>(plan.events.size()));
     synchronize(draft);
     simulate(plan, problem, machine);
     ++simulated;
@@ -506,6 +507,14 @@ private:
                      [](const auto &a, const auto &b) {
                        return isBetter(a.front(), b.front());
                      });
+    // The best of every form, and then as many as there is time for.
+    std::set<std::string> begun;
+    int64_t allowed =
+        std::exchange(mostEffort, std::numeric_limits<int64_t>::max() / 2);
+    for (std::vector<Entry> &entries : classes)
+      if (begun.insert(formOf(entries.front().layout)).second)
+        tryEntry(entries, 0);
+    mostEffort = allowed;
     constexpr size_t deepest = 4;
     for (size_t depth = 0; depth < deepest; ++depth)
       for (std::vector<Entry> &entries : classes)
