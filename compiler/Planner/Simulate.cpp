@@ -18,7 +18,7 @@ namespace {
 
 /// Executions simulated: the first fills the queues, the last two are compared;
 /// beside the last, as beside any other, the one that follows begins.
-constexpr int executions = 3, following = 1;
+constexpr int executions = 6, following = 1;
 
 /// What the last iteration of an event takes beside workSeconds(): a phase that
 /// ends.
