@@ -56,20 +56,6 @@ std::optional<MemorySize> harmony::parseMemorySize(const std::string &text) {
   return std::nullopt;
 }
 
-std::string harmony::formatBytes(int64_t bytes) {
-  static const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  while (value >= 1024 && unit < 4) {
-    value /= 1024;
-    ++unit;
-  }
-  char text[32];
-  std::snprintf(text, sizeof text, unit ? "%.2f %s" : "%.0f %s", value,
-                units[unit]);
-  return text;
-}
-
 namespace {
 
 /// A size option: the text is checked while it is parsed.

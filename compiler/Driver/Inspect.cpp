@@ -9,6 +9,7 @@
 
 #include "compiler/Driver/Compilation.h"
 #include "compiler/Import/Import.h"
+#include "compiler/Planner/Text.h"
 #include "dialects/NN/NN.h"
 #include "dialects/ONNX/ONNX.h"
 #include "passes/Layers/Passes.h"
@@ -119,7 +120,7 @@ void printVariables(ModuleOp module, func::FuncOp main) {
     }
   }
   llvm::outs() << llvm::formatv("trained: {0} parameters, {1}\n", count,
-                                formatBytes(trained));
+                                planner::bytesText(trained));
 }
 
 /// What exporters had taken apart: `nn.layer_norm from 9 nodes: a, b, ..`.

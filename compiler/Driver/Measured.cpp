@@ -187,13 +187,8 @@ static std::optional<std::string> readText(const std::string &path) {
 
 std::optional<planner::Measurements>
 harmony::readMeasurements(const std::string &path, std::string &error) {
-  std::optional<std::string> text = readText(path);
-  if (!text) {
-    error = path + ": cannot be read";
-    return std::nullopt;
-  }
   try {
-    return planner::measurementsFromJson(planner::parseJson(*text, path), path);
+    return planner::measurementsFromJson(planner::readJson(path), path);
   } catch (const planner::Error &e) {
     error = e.what();
     return std::nullopt;

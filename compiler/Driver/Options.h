@@ -74,8 +74,8 @@ struct CompilerOptions {
   std::string planIn, planOut;
   std::string estimator = "plan"; ///< of `plan`: plan, artifact
   bool prefetch = false;          ///< of the artifact's estimator
-  std::string trace; ///< of `plan`: the simulated timeline
-  std::string svg;   ///< of `plan`: a picture of it
+  std::string trace;              ///< of `plan`: the simulated timeline
+  std::string svg;                ///< of `plan`: a picture of it
   bool explain = false;
   std::string dumpStages;
   std::string stopAfter;
@@ -99,9 +99,6 @@ int64_t diskMemory(const CompilerOptions &options);
 
 /// What --machine knows by name, for messages.
 std::string machineNames();
-
-/// `1.5 MiB`: for people.
-std::string formatBytes(int64_t bytes);
 
 } // namespace harmony
 

@@ -9,25 +9,15 @@
 
 #include "compiler/Planner/ArtifactSchedule.h"
 #include "compiler/Planner/Json.h"
+#include "compiler/Planner/Text.h"
 
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
-#include <fstream>
-#include <sstream>
 
 using namespace harmony;
 
 namespace {
-
-nlohmann::json readDocument(const std::string &path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file)
-    throw planner::Error(path + ": cannot be read");
-  return planner::parseJson(text.str(), path);
-}
 
 std::string describeEstimate(const planner::ArtifactSchedule &schedule,
                              const planner::ArtifactEstimate &estimate,
@@ -45,7 +35,8 @@ std::string describeEstimate(const planner::ArtifactSchedule &schedule,
                      "estimator with" + (prefetch ? "" : "out") +
                      " prefetch\n" + times;
   text += "swapped     " + std::to_string(bytes.swapped()) + " bytes (" +
-          formatBytes(bytes.swapped()) + "), without the batch's inputs\n";
+          planner::bytesText(bytes.swapped()) +
+          "), without the batch's inputs\n";
   text += "peers       " +
           std::to_string(bytes.peerValues + bytes.peerGradients) + " bytes\n";
   for (size_t d = 0; d < estimate.deviceSeconds.size(); ++d) {
@@ -62,9 +53,9 @@ ScheduleEstimate harmony::estimateSchedule(const CompilerOptions &options,
                                            std::string &error) {
   try {
     planner::ArtifactProfile profile = planner::artifactProfileFromJson(
-        readDocument(options.model), options.model);
+        planner::readJson(options.model), options.model);
     planner::ArtifactSchedule schedule = planner::artifactScheduleFromJson(
-        readDocument(options.planIn), options.planIn);
+        planner::readJson(options.planIn), options.planIn);
     CompilerOptions here = options;
     if (here.machine.empty())
       here.machine = "harmony-1080ti";

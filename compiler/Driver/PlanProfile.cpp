@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <fstream>
 #include <numeric>
-#include <sstream>
 
 using namespace harmony;
 
@@ -56,16 +55,6 @@ int64_t stateBytes(const planner::ArtifactProfile &profile) {
   return 2 * sum(profile.weightBytes) + sum(profile.stateBytes);
 }
 
-/// The file's JSON; Error if it cannot be read.
-nlohmann::json readDocument(const std::string &path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file)
-    throw planner::Error(path + ": cannot be read");
-  return planner::parseJson(text.str(), path);
-}
-
 /// The artifact's schedule in --plan-in as a plan of ours, in whatever memory
 /// it needs: devices get so much.
 ProfilePlan planSchedule(const CompilerOptions &options,
@@ -76,7 +65,7 @@ ProfilePlan planSchedule(const CompilerOptions &options,
     planner::ArtifactSchedule schedule =
         planner::artifactScheduleFromJson(document, options.planIn);
     planner::ArtifactProfile profile = planner::artifactProfileFromJson(
-        readDocument(options.model), options.model);
+        planner::readJson(options.model), options.model);
     CompilerOptions wanted = options;
     wanted.devices = schedule.devices;
     outcome.machine =
@@ -127,7 +116,7 @@ ProfilePlan harmony::planProfile(const CompilerOptions &options,
   std::optional<planner::Plan> given;
   if (!options.planIn.empty()) {
     try {
-      if (nlohmann::json document = readDocument(options.planIn);
+      if (nlohmann::json document = planner::readJson(options.planIn);
           planner::isArtifactSchedule(document))
         return planSchedule(options, document);
     } catch (const planner::Error &e) {
@@ -140,7 +129,7 @@ ProfilePlan harmony::planProfile(const CompilerOptions &options,
   const planner::Plan *givenPlan = given ? &*given : nullptr;
   planner::Machine machine;
   try {
-    nlohmann::json document = readDocument(options.model);
+    nlohmann::json document = planner::readJson(options.model);
     if (planner::isArtifactProfile(document)) {
       if (!options.batch)
         return refuse("--batch is needed: a profile of Harmony's artifact "

@@ -192,15 +192,8 @@ planner::Machine harmony::loadMachine(const CompilerOptions &options,
 
 std::optional<planner::Plan> harmony::readPlan(const std::string &path,
                                                std::string &error) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file) {
-    error = path + ": cannot be read";
-    return std::nullopt;
-  }
   try {
-    return planner::planFromJson(planner::parseJson(text.str(), path), path);
+    return planner::planFromJson(planner::readJson(path), path);
   } catch (const planner::Error &e) {
     error = e.what();
     return std::nullopt;

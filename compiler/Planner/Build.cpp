@@ -231,22 +231,15 @@ private:
   void cutParts(int p) {
     const Phase &of = phase(p);
     PhaseInfo &info = phases[p];
+    int runs = std::min(choices.runs, Choices::mostRuns);
     std::vector<double> end; // of each step
     double total = 0;
-    for (Step step : of.steps) {
-      const Cost &cost = problem.cost(step.layer, of.microbatch);
-      total += step.kind == StepKind::Backward ? cost.backwardSeconds
-               : step.kind == StepKind::Recompute
-                   ? cost.recomputeSeconds(of.level(step.layer))
-                   : cost.forwardSeconds;
-      end.push_back(total);
-    }
+    for (int s = 0; runs > 1 && s <= lastStep(p); ++s)
+      end.push_back(total += stepSeconds(problem, of, of.steps[s]));
     int cuts = 1;
     for (int s = 0; s <= lastStep(p); ++s) {
       bool cut = s == 0 || s == info.firstBackward;
-      for (; s > 0 && cuts < choices.runs &&
-             end[s - 1] >= total * cuts / choices.runs;
-           ++cuts)
+      for (; s > 0 && cuts < runs && end[s - 1] >= total * cuts / runs; ++cuts)
         cut = true;
       if (cut)
         info.parts.push_back(s);

@@ -411,12 +411,10 @@ const Filling::OneGroup *Filling::oneGroupOf(int groups) const {
   std::optional<OneGroup> &one = it->second;
   if (!isNew)
     return one ? &*one : nullptr;
-  bool equal = groups > 1 && problem.batch % groups == 0 && !problem.epilogue;
+  bool equal = groups > 1 && problem.batch % groups == 0 && !problem.epilogue &&
+               !problem.forwardsWrite();
   for (const Device &device : machine.devices)
     equal &= device.capacity == machine.devices.front().capacity;
-  for (const Layer &layer : problem.layers)
-    for (const TensorUse &use : layer.tensors)
-      equal &= !use.forwardWrites;
   if (!equal)
     return nullptr;
   one = {problem, machine};

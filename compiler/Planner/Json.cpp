@@ -7,6 +7,9 @@
 
 #include "compiler/Planner/JsonReader.h"
 
+#include <fstream>
+#include <sstream>
+
 namespace harmony::planner {
 
 //===----------------------------------------------------------------------===//
@@ -307,6 +310,15 @@ json parseJson(const std::string &text, const std::string &where) {
     throw Error(where + ": is not JSON: " +
                 what.substr(number == std::string::npos ? 0 : number + 2));
   }
+}
+
+json readJson(const std::string &path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file)
+    throw Error(path + ": cannot be read");
+  return parseJson(text.str(), path);
 }
 
 json summaryJson(const Planned &planned, const Problem &problem) {

@@ -35,6 +35,9 @@ Plan planFromJson(const nlohmann::json &json, const std::string &where);
 /// Parses text; Error with line and column on malformed JSON.
 nlohmann::json parseJson(const std::string &text, const std::string &where);
 
+/// The same of a file's text; Error too if it cannot be read.
+nlohmann::json readJson(const std::string &path);
+
 /// The "summary" object of `harmonyc plan --plan-out`, but for "numerics_key",
 /// which the compiler adds.
 nlohmann::json summaryJson(const Planned &planned, const Problem &problem);

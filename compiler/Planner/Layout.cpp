@@ -69,15 +69,7 @@ bool canSplit(const Problem &problem, int groups, int64_t microbatch) {
 }
 
 bool canTakeTurns(const Problem &problem, int groups) {
-  return groups == 1 ||
-         std::none_of(problem.layers.begin(), problem.layers.end(),
-                      [](const Layer &layer) {
-                        return std::any_of(layer.tensors.begin(),
-                                           layer.tensors.end(),
-                                           [](const TensorUse &use) {
-                                             return use.forwardWrites;
-                                           });
-                      });
+  return groups == 1 || !problem.forwardsWrite();
 }
 
 namespace {

@@ -79,6 +79,19 @@ TimelineWait timelineWait(const Plan &plan, const Timelines &timelines,
           wait.times * signals.stride, wait.every, from};
 }
 
+double stepSeconds(const Problem &problem, const Phase &phase, Step step) {
+  const Cost &cost = problem.cost(step.layer, phase.microbatch);
+  switch (step.kind) {
+  case StepKind::Forward:
+    break;
+  case StepKind::Recompute:
+    return cost.recomputeSeconds(phase.level(step.layer));
+  case StepKind::Backward:
+    return cost.backwardSeconds;
+  }
+  return cost.forwardSeconds;
+}
+
 Extent homeExtent(const Plan &plan, const Problem &problem, const Home &home,
                   int phase, int64_t iteration) {
   bool value =

@@ -309,6 +309,9 @@ struct Plan {
                                 int limit = 1) const;
 };
 
+/// Seconds of one step of a phase, for one microbatch.
+double stepSeconds(const Problem &problem, const Phase &phase, Step step);
+
 /// Bytes in the host store, from its start.
 struct Extent {
   int64_t offset = 0, bytes = 0;

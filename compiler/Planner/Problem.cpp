@@ -279,6 +279,14 @@ const Cost &Problem::cost(int layer, int64_t microbatch) const {
               " has no cost for microbatch " + std::to_string(microbatch));
 }
 
+bool Problem::forwardsWrite() const {
+  for (const Layer &layer : layers)
+    for (const TensorUse &use : layer.tensors)
+      if (use.forwardWrites)
+        return true;
+  return false;
+}
+
 int64_t Problem::trainingStateBytes() const {
   int64_t total = 0;
   for (const Tensor &tensor : tensors)

@@ -215,6 +215,8 @@ struct Problem {
 
   const Cost &cost(int layer,
                    int64_t microbatch) const; ///< Error if not a candidate
+  /// Whether any forward updates a tensor: samples then go in order.
+  bool forwardsWrite() const;
   int layerCount() const { return static_cast<int>(layers.size()); }
   /// The highest level of keeping: everything.
   int levels(int layer) const {

@@ -34,7 +34,6 @@
 #include <map>
 #include <numeric>
 #include <set>
-#include <utility>
 
 namespace harmony::planner {
 
@@ -509,12 +508,9 @@ private:
                      });
     // The best of every form, and then as many as there is time for.
     std::set<std::string> begun;
-    int64_t allowed =
-        std::exchange(mostEffort, std::numeric_limits<int64_t>::max() / 2);
     for (std::vector<Entry> &entries : classes)
       if (begun.insert(formOf(entries.front().layout)).second)
-        tryEntry(entries, 0);
-    mostEffort = allowed;
+        tryEntry(entries, 0, /*always=*/true);
     constexpr size_t deepest = 4;
     for (size_t depth = 0; depth < deepest; ++depth)
       for (std::vector<Entry> &entries : classes)
@@ -594,9 +590,10 @@ private:
                                       : a.cost.seconds < b.cost.seconds;
   }
 
-  void tryEntry(std::vector<Entry> &entries, size_t at) {
+  /// `always`: however many events were built.
+  void tryEntry(std::vector<Entry> &entries, size_t at, bool always = false) {
     // Those that do not fit even where nothing stays give way to the next.
-    while (at < entries.size() && mayTry()) {
+    while (at < entries.size() && (always || mayTry())) {
       const Entry &entry = entries[at];
       if (entry.cost.compute >= best ||
           (!entry.cost.fits && !candidates.empty()))

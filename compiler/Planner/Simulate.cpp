@@ -121,14 +121,8 @@ double workSeconds(const Plan &plan, const Problem &problem,
   case EventKind::Run: {
     double total = 0;
     const Phase &phase = plan.phases[event.phase];
-    for (int s = event.firstStep; s < event.endStep; ++s) {
-      const Step &step = phase.steps[s];
-      const Cost &cost = problem.cost(step.layer, phase.microbatch);
-      total += step.kind == StepKind::Backward ? cost.backwardSeconds
-               : step.kind == StepKind::Recompute
-                   ? cost.recomputeSeconds(phase.level(step.layer))
-                   : cost.forwardSeconds;
-    }
+    for (int s = event.firstStep; s < event.endStep; ++s)
+      total += stepSeconds(problem, phase, phase.steps[s]);
     return total;
   }
   case EventKind::Update:

@@ -555,18 +555,13 @@ private:
              << "has no task @" << name << ", which layer '"
              << problem.layers[step.layer].name << "' runs in "
              << planner::describe(plan, problem, event);
-    const planner::Cost &cost = problem.cost(step.layer, phase.microbatch);
     double atEnd = 0; // of the phase
     if (auto seconds = module->getAttrOfType<FloatAttr>(phaseSecondsAttr))
       if (s + 1 == static_cast<int>(phase.steps.size()))
         atEnd = seconds.getValueAsDouble();
     return addRun(task, static_cast<Direction>(step.kind), step.layer,
                   problem.layers[step.layer].name, event, bind,
-                  step.kind == StepKind::Backward ? cost.backwardSeconds
-                  : step.kind == StepKind::Recompute
-                      ? cost.recomputeSeconds(phase.level(step.layer))
-                      : cost.forwardSeconds,
-                  atEnd);
+                  planner::stepSeconds(problem, phase, step), atEnd);
   }
 
   /// The plan's workspace of a layer is the most that any form of its task

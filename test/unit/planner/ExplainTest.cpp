@@ -18,22 +18,6 @@ using namespace harmony::planner::test;
 
 namespace {
 
-/// Two layers whose forward takes 1 s and backward 2 s a microbatch, weights of
-/// 1e9 bytes (1 s on the link), values of 64 bytes (next to nothing).
-Problem heavy(int64_t batch) {
-  Problem problem = chain(2, batch, 1000000000, 64);
-  problem.microbatches = {1};
-  Cost cost;
-  cost.microbatch = 1;
-  cost.forwardSeconds = 1;
-  cost.backwardSeconds = 2;
-  problem.functions[0].costs = {cost};
-  problem.hostUpdate = problem.deviceUpdate = {0, 0};
-  return problem;
-}
-
-constexpr double nothing = 1e-5;
-
 double of(const DeviceTime &time, Activity activity) {
   return time.works[static_cast<int>(activity)];
 }

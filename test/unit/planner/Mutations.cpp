@@ -9,6 +9,8 @@
 
 #include "test/unit/planner/Mutate.h"
 
+#include <set>
+
 namespace harmony::planner::test {
 
 namespace {
@@ -26,6 +28,13 @@ int draw(Generator &generator, size_t count, Accept accept) {
     if (int i = below(generator, count); accept(i))
       return i;
   return -1;
+}
+
+/// An event of one of the kinds, or -1.
+int drawEvent(const Plan &plan, Generator &generator,
+              const std::set<EventKind> &kinds) {
+  return draw(generator, plan.events.size(),
+              [&](int i) { return kinds.count(plan.events[i].kind) > 0; });
 }
 
 bool onWait(Plan &plan, Generator &generator,
@@ -221,9 +230,7 @@ const std::vector<Mutation> &mutations() {
        }},
       {"update in another place", false,
        [](Plan &plan, const Problem &, Generator &g) {
-         int e = draw(g, plan.events.size(), [&](int i) {
-           return plan.events[i].kind == EventKind::Update;
-         });
+         int e = drawEvent(plan, g, {EventKind::Update});
          if (e < 0)
            return false;
          plan.events[e].onHost = !plan.events[e].onHost;
@@ -557,10 +564,8 @@ const std::vector<Mutation> &mutations() {
        }},
       {"drop a contribution", false,
        [](Plan &plan, const Problem &problem, Generator &g) {
-         int e = draw(g, plan.events.size(), [&](int i) {
-           return plan.events[i].kind == EventKind::Contribute ||
-                  plan.events[i].kind == EventKind::Epilogue;
-         });
+         int e =
+             drawEvent(plan, g, {EventKind::Contribute, EventKind::Epilogue});
          if (e < 0)
            return false;
          eraseEvent(plan, problem, e);
@@ -620,9 +625,7 @@ const std::vector<Mutation> &mutations() {
        }},
       {"update twice", false,
        [](Plan &plan, const Problem &, Generator &g) {
-         int e = draw(g, plan.events.size(), [&](int i) {
-           return plan.events[i].kind == EventKind::Update;
-         });
+         int e = drawEvent(plan, g, {EventKind::Update});
          if (e < 0)
            return false;
          Event again = plan.events[e];
@@ -632,10 +635,8 @@ const std::vector<Mutation> &mutations() {
        }},
       {"forget to clear", false,
        [](Plan &plan, const Problem &problem, Generator &g) {
-         int e = draw(g, plan.events.size(), [&](int i) {
-           return plan.events[i].kind == EventKind::ZeroGradient ||
-                  plan.events[i].kind == EventKind::ZeroScalar;
-         });
+         int e = drawEvent(plan, g,
+                           {EventKind::ZeroGradient, EventKind::ZeroScalar});
          if (e < 0)
            return false;
          eraseEvent(plan, problem, e);

@@ -119,6 +119,18 @@ Problem chain(int layers, int64_t batch, int64_t weightBytes,
   return problem;
 }
 
+Problem heavy(int64_t batch) {
+  Problem problem = chain(2, batch, 1000000000, 64);
+  problem.microbatches = {1};
+  Cost cost;
+  cost.microbatch = 1;
+  cost.forwardSeconds = 1;
+  cost.backwardSeconds = 2;
+  problem.functions[0].costs = {cost};
+  problem.hostUpdate = problem.deviceUpdate = {0, 0};
+  return problem;
+}
+
 Problem mlp(const std::vector<int64_t> &widths, int64_t batch) {
   Problem problem = empty("mlp", batch);
   int x = addValue(problem, "x", 4 * widths[0], false);

@@ -21,6 +21,12 @@ namespace harmony::planner::test {
 Problem chain(int layers, int64_t batch, int64_t weight = 4096,
               int64_t activation = 512);
 
+/// Two layers whose forward takes 1 s and backward 2 s a microbatch, weights of
+/// 1e9 bytes (1 s on the link of machine()), values of 64 bytes (`nothing`).
+Problem heavy(int64_t batch);
+/// Seconds that no work of heavy() is shorter than.
+inline constexpr double nothing = 1e-5;
+
 /// Dense layers of given widths (f32), labels read by the loss layer.
 Problem mlp(const std::vector<int64_t> &widths, int64_t batch);
 

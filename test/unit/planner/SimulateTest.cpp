@@ -18,22 +18,9 @@ using namespace harmony::planner::test;
 
 namespace {
 
-/// Two layers whose forward takes 1 s and backward 2 s a microbatch, weights of
-/// 1e9 bytes (1 s on the link), values of 64 bytes (next to nothing).
-Problem heavy(int64_t batch) {
-  Problem problem = chain(2, batch, 1000000000, 64);
-  problem.microbatches = {1};
-  Cost cost{1, 1, 2, 0, 0, 0};
-  problem.functions[0].costs = {cost};
-  problem.hostUpdate = problem.deviceUpdate = {0, 0};
-  return problem;
-}
-
 double seconds(const Problem &problem, const Choices &choices) {
   return makePlan(problem, choices).seconds;
 }
-
-constexpr double nothing = 1e-5;
 
 TEST(Simulate, ResidentIsComputeAlone) {
   Problem problem = heavy(4);
