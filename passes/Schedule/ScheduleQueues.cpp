@@ -323,6 +323,14 @@ private:
     life.perIteration =
         plan.events[last].trips == 1 ||
         all([&](int event, int last) { return order.inOneLoop(event, last); });
+    // Of a loop of several Runs the last one releases what lasts as long as the
+    // loop: who waits for an earlier Run does not wait for the releases.
+    planner::Point end = life.plan->last;
+    if (!life.perIteration && last < end.event &&
+        order.inOneLoop(last, end.event)) {
+      life.last = end;
+      last = end.event;
+    }
     return all(
         [&](int event, int last) { return order.endsAfter(last, event); });
   }
