@@ -7,6 +7,7 @@
 
 #include "compiler/Planner/Picture.h"
 
+#include "compiler/Planner/PictureBars.h"
 #include "compiler/Planner/SteadyState.h"
 #include "compiler/Planner/Svg.h"
 #include "compiler/Planner/Text.h"
@@ -25,9 +26,7 @@ constexpr double plotWidth = plotRight - plotLeft;
 constexpr double rowHeight = 13, rowPitch = 15, computeHeight = 18;
 constexpr double phaseHeight = 13, memoryHeight = 66;
 constexpr double smallFont = 9, textFont = 11;
-constexpr double pixel = 1;
-/// Bars from this width on have a tooltip; from the next on a border.
-constexpr double titledWidth = 12, separateWidth = 3;
+constexpr double titledWidth = 12; ///< bars from this width on have a tooltip
 
 constexpr const char *style = R"(<style>
 text{font-family:sans-serif;font-size:11px;fill:#222}
@@ -55,16 +54,6 @@ bool isDark(Activity activity) {
 std::string cssClass(char letter, int index) {
   return letter + std::to_string(index);
 }
-
-/// A bar within the period.
-struct Bar {
-  Activity activity;
-  double begin, end; ///< pixels from the plot's left edge
-  bool pale;         ///< of the execution before or after
-  std::string title; ///< short: what is written in it where there is room
-  int event;
-  int64_t iteration;
-};
 
 class Picture {
 public:
@@ -236,85 +225,8 @@ private:
                                interval.event, interval.iteration});
              });
     }
-    std::sort(bars.begin(), bars.end(), [](const Bar &a, const Bar &b) {
-      return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
-    });
+    sortByTime(bars);
     return bars;
-  }
-
-  /// Bars that are too narrow to be seen one by one become pixels with what
-  /// takes most of each; the rest are as they are.
-  static std::vector<Bar> coarsen(const std::vector<Bar> &bars) {
-    constexpr size_t kinds = 2 * activityCount;
-    // So few that each can be seen, however short.
-    constexpr size_t few = 300;
-    double least = bars.size() <= few ? 0 : 0.25;
-    std::map<int, std::array<double, kinds>> columns;
-    std::vector<Bar> result;
-    for (const Bar &bar : bars) {
-      if (bar.end - bar.begin >= pixel) {
-        result.push_back(bar);
-        continue;
-      }
-      size_t kind =
-          2 * static_cast<size_t>(bar.activity) + static_cast<size_t>(bar.pale);
-      int column = static_cast<int>(bar.begin);
-      double border = std::min(bar.end, column + 1.0);
-      columns[column][kind] += border - bar.begin;
-      if (bar.end > border)
-        columns[column + 1][kind] += bar.end - border;
-    }
-    for (const auto &[column, widths] : columns) {
-      auto most = std::max_element(widths.begin(), widths.end());
-      double sum = 0;
-      for (double width : widths)
-        sum += width;
-      if (sum < least)
-        continue;
-      size_t kind = static_cast<size_t>(most - widths.begin());
-      Bar bar{static_cast<Activity>(kind / 2),
-              static_cast<double>(column),
-              std::min(column + 1.0, plotWidth),
-              kind % 2 == 1,
-              "",
-              -1,
-              0};
-      result.push_back(bar);
-    }
-    std::sort(result.begin(), result.end(), [](const Bar &a, const Bar &b) {
-      return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
-    });
-    // A pixel gives way to a bar that covers part of it.
-    double covered = 0;
-    size_t kept = 0;
-    for (size_t i = 0; i < result.size(); ++i) {
-      Bar &bar = result[i];
-      if (bar.event < 0) {
-        bar.begin = std::max(bar.begin, covered);
-        if (i + 1 < result.size())
-          bar.end = std::min(bar.end, std::max(bar.begin, result[i + 1].begin));
-        if (bar.end - bar.begin < 0.1)
-          continue;
-      }
-      covered = std::max(covered, bar.end);
-      bool joins =
-          kept > 0 && result[kept - 1].activity == bar.activity &&
-          result[kept - 1].pale == bar.pale &&
-          bar.begin - result[kept - 1].end < 0.5 &&
-          bar.end - bar.begin < separateWidth &&
-          (result[kept - 1].event < 0 ||
-           result[kept - 1].end - result[kept - 1].begin < separateWidth);
-      if (joins) {
-        result[kept - 1].end = std::max(result[kept - 1].end, bar.end);
-        result[kept - 1].event = -1;
-      } else {
-        if (kept != i)
-          result[kept] = std::move(bar);
-        ++kept;
-      }
-    }
-    result.resize(kept);
-    return result;
   }
 
   /// Of a path: a rectangle whose top is y.
@@ -329,7 +241,7 @@ private:
     svg.rectangle(plotLeft, y, plotWidth, height, "back");
     std::map<std::pair<Activity, bool>, std::string> paths;
     Svg labels;
-    for (const Bar &bar : coarsen(barsOf(queue))) {
+    for (const Bar &bar : coarsen(barsOf(queue), plotWidth)) {
       double width = bar.end - bar.begin;
       // Neighbours stand apart where there is room.
       double drawn = width >= separateWidth ? width - 0.6 : width;
@@ -434,7 +346,9 @@ private:
 
   std::string rowName(int index) const {
     const Queue &queue = plan.queues[index];
-    const char *what = queue.lane == 1 ? ", values" : ", weights";
+    const char *what = queue.lane == 1   ? ", values"
+                       : queue.lane == 2 ? ", gradients"
+                                         : ", weights";
     switch (queue.kind) {
     case QueueKind::Compute:
       return "compute";
@@ -552,7 +466,6 @@ private:
                  std::to_string(peak) + " of " + std::to_string(capacity) +
                  " bytes");
     svg.rectangle(plotLeft, y, plotWidth, height, "back");
-    std::array<int64_t, holdingCount> none{};
     for (int h = 0; h < holdingCount; ++h) {
       // From the sum of what lies below to that with this.
       auto sumTo = [&](const MemoryPoint &point, int last) {
@@ -586,7 +499,7 @@ private:
       };
       std::string data;
       for (int c = 0; c < columns;) {
-        if (most[c].bytes[h] == none[h]) {
+        if (most[c].bytes[h] == 0) {
           ++c;
           continue;
         }
