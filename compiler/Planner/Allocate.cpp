@@ -64,80 +64,118 @@ int64_t peakOf(const std::vector<Item> &items, int points) {
   return peak;
 }
 
+/// Points where nothing begins or ends are left out; returns how many remain.
+int rankPoints(std::vector<Item> &items, int points) {
+  std::vector<int> rank(points, 0);
+  for (const Item &item : items)
+    rank[item.first] = rank[item.last] = 1;
+  int count = 0;
+  for (int &of : rank)
+    of = count += of;
+  for (Item &item : items) {
+    item.first = rank[item.first] - 1;
+    item.last = rank[item.last] - 1;
+  }
+  return count;
+}
+
 /// Addresses this close to the live bytes (1/256 above) are not worth another
 /// try.
 constexpr int64_t closeEnough = 256;
 
-/// First fit in a given order. Placed items are found through buckets of
-/// points, each sorted by offset.
+/// First fit in a given order. Time is cut into overlapping windows, of several
+/// lengths, so that every item lies within one that is at most some times as
+/// long. A window lists what is placed in it by address.
 class FirstFit {
 public:
-  FirstFit(const std::vector<Item> &items, int points)
-      : items(items), bucketCount(std::max(1, std::min(points / 8, 256))),
-        bucketPoints((points + bucketCount - 1) / bucketCount + 1),
-        buckets(bucketCount), offsets(items.size(), 0), seen(items.size(), -1) {
-  }
-
-  /// The peak; `limit`: give up (and return limit) once it is reached.
-  int64_t place(const std::vector<int> &order, int64_t limit) {
+  /// The peak of these items; `limit`: give up (and return limit) once it is
+  /// reached.
+  int64_t place(const std::vector<Item> &items, int points,
+                const std::vector<int> &order, int64_t limit) {
+    clear(points);
+    offsets.assign(items.size(), 0);
+    for (size_t i = 0; i < order.size(); ++i)
+      levels[levelOf(items[order[i]])].lastUse = i;
     int64_t peak = 0;
-    for (int index : order) {
-      offsets[index] = gapFor(index);
-      peak = std::max(peak, offsets[index] + items[index].bytes);
+    for (size_t i = 0; i < order.size(); ++i) {
+      const Item &item = items[order[i]];
+      const Level &level = levels[levelOf(item)];
+      int64_t begin = firstGap(item, level.windows[item.first / level.stride]);
+      int64_t end = begin + item.bytes;
+      offsets[order[i]] = begin;
+      peak = std::max(peak, end);
       if (peak >= limit)
         return limit;
-      for (int b = items[index].first / bucketPoints;
-           b <= items[index].last / bucketPoints; ++b)
-        insert(buckets[b], index);
+      for (Level &other : levels)
+        if (other.lastUse > i)
+          insert(other, {begin, end, item.first, item.last});
     }
     return peak;
   }
 
+  /// By item.
   const std::vector<int64_t> &result() const { return offsets; }
 
 private:
-  const std::vector<Item> &items;
-  int bucketCount, bucketPoints;
   struct Placed {
     int64_t begin, end; ///< addresses
-    int index;
-    bool operator<(const Placed &o) const { return begin < o.begin; }
+    int first, last;
   };
-  std::vector<std::vector<Placed>> buckets;
+  /// Window w has points [w * stride, (w + 2) * stride).
+  struct Level {
+    int stride = 1;
+    std::vector<std::vector<Placed>> windows;
+    size_t lastUse = 0; ///< in the order: nobody looks for a gap here behind it
+  };
+  static constexpr int leastStride = 16, growth = 4;
+  std::vector<Level> levels;
   std::vector<int64_t> offsets;
-  std::vector<int> seen;
-  std::vector<Placed> taken;
 
-  void insert(std::vector<Placed> &bucket, int index) {
-    Placed placed{offsets[index], offsets[index] + items[index].bytes, index};
-    bucket.insert(std::upper_bound(bucket.begin(), bucket.end(), placed),
-                  placed);
+  /// Keeps what memory there is.
+  void clear(int points) {
+    size_t count = 0;
+    for (int64_t stride = leastStride;; stride *= growth) {
+      if (levels.size() == count)
+        levels.emplace_back();
+      Level &level = levels[count++];
+      level.stride = static_cast<int>(stride);
+      level.lastUse = 0;
+      for (std::vector<Placed> &window : level.windows)
+        window.clear();
+      size_t windows = static_cast<size_t>(points / stride) + 1;
+      if (level.windows.size() < windows)
+        level.windows.resize(windows);
+      if (stride >= points)
+        break;
+    }
+    levels.resize(count);
   }
 
-  bool meets(const Item &item, int other) const {
-    return items[other].first <= item.last && item.first <= items[other].last;
+  /// The one whose stride the item is not longer than.
+  size_t levelOf(const Item &item) const {
+    size_t level = 0;
+    while (levels[level].stride <= item.last - item.first)
+      ++level;
+    return level;
   }
 
-  int64_t gapFor(int index) {
-    const Item &item = items[index];
-    int first = item.first / bucketPoints, last = item.last / bucketPoints;
-    if (first == last)
-      return firstGap(item, buckets[first]);
-    taken.clear();
-    for (int b = first; b <= last; ++b)
-      for (const Placed &placed : buckets[b])
-        if (seen[placed.index] != index) {
-          seen[placed.index] = index;
-          taken.push_back(placed);
-        }
-    std::sort(taken.begin(), taken.end());
-    return firstGap(item, taken);
+  static void insert(Level &level, const Placed &placed) {
+    for (int w = std::max(0, placed.first / level.stride - 1);
+         w <= placed.last / level.stride; ++w) {
+      std::vector<Placed> &window = level.windows[w];
+      window.insert(std::upper_bound(window.begin(), window.end(), placed,
+                                     [](const Placed &a, const Placed &b) {
+                                       return a.begin < b.begin;
+                                     }),
+                    placed);
+    }
   }
 
-  int64_t firstGap(const Item &item, const std::vector<Placed> &sorted) const {
+  static int64_t firstGap(const Item &item, const std::vector<Placed> &sorted) {
     int64_t at = 0;
     for (const Placed &placed : sorted) {
-      if (placed.end <= at || !meets(item, placed.index))
+      if (placed.first > item.last || placed.last < item.first ||
+          placed.end <= at)
         continue;
       if (placed.begin - at >= item.bytes)
         return at;
@@ -202,7 +240,8 @@ std::vector<int64_t> liveBytes(const Plan &plan) {
 }
 
 static int64_t allocateDevice(Plan &plan, const Timeline &timeline,
-                              const std::vector<Item> &items, int64_t enough) {
+                              const std::vector<Item> &items, int64_t enough,
+                              FirstFit &fit) {
   // What is live throughout lies below all else.
   std::vector<Item> passing;
   int64_t base = 0;
@@ -215,11 +254,12 @@ static int64_t allocateDevice(Plan &plan, const Timeline &timeline,
     base += item.bytes;
   }
   int64_t least = peakOf(passing, timeline.size());
+  std::vector<Item> ranked = passing;
+  int points = rankPoints(ranked, timeline.size());
   int64_t best = INT64_MAX;
   int tries = passing.size() > largePlan ? largeOrderCount : orderCount;
   for (int number = 0; number < tries && !passing.empty(); ++number) {
-    FirstFit fit(passing, timeline.size());
-    int64_t peak = fit.place(orderOf(passing, number), best);
+    int64_t peak = fit.place(ranked, points, orderOf(passing, number), best);
     if (peak >= best)
       continue;
     best = peak;
@@ -237,11 +277,13 @@ static int64_t allocateDevice(Plan &plan, const Timeline &timeline,
 
 void allocate(Plan &plan, const std::vector<int64_t> &enough) {
   Timeline timeline(plan);
+  FirstFit fit;
   plan.peakBytes.clear();
   for (const std::vector<Item> &items : timeline.items(plan)) {
     size_t device = plan.peakBytes.size();
-    plan.peakBytes.push_back(allocateDevice(
-        plan, timeline, items, device < enough.size() ? enough[device] : 0));
+    plan.peakBytes.push_back(
+        allocateDevice(plan, timeline, items,
+                       device < enough.size() ? enough[device] : 0, fit));
   }
   int64_t host = 0;
   for (Home &home : plan.homes) {
