@@ -306,24 +306,28 @@ std::vector<TensorBuilder::Loads> TensorBuilder::loadsOf(int t) const {
 }
 
 /// The phase with which loads of one pack are issued: with overlap when the
-/// last device to get there begins the phase before; -1: before all phases.
+/// first of its devices begins the phase before, so that on each there is room
+/// for them beside that phase; -1: before all phases.
 int TensorBuilder::gatherPoint(const Loads &loads) const {
-  int before = -1, first = b.phaseCount();
+  int before = b.phaseCount(), first = b.phaseCount();
   for (const Stretch *load : loads) {
-    before = std::max(before, b.phases[phaseOf(*load)].blockBefore);
+    before = std::min(before, b.phases[phaseOf(*load)].blockBefore);
     first = std::min(first, phaseOf(*load));
   }
   return choices.overlap ? before : first;
 }
 
-/// Whether all devices are between two phases, or in the one before, at once.
+/// Whether all devices are between two phases, or about to begin the one
+/// before, at once.
 bool TensorBuilder::canGather(const Loads &loads) const {
   int point = gatherPoint(loads);
   return choices.stay &&
          std::all_of(loads.begin(), loads.end(), [&](const Stretch *load) {
-           int p = phaseOf(*load), previous = b.phases[p].previous;
-           return point <= p - choices.overlap &&
-                  previous <= point - !choices.overlap;
+           const PhaseInfo &info = b.phases[phaseOf(*load)];
+           if (!choices.overlap)
+             return info.previous < point;
+           int before = info.blockBefore;
+           return before < 0 || b.phases[before].previous < point;
          });
 }
 

@@ -80,8 +80,8 @@ public:
   PhaseList(const Problem &problem, const Layout &layout)
       : problem(problem), layout(layout),
         shares(sharesOf(problem.batch, layout.groups)),
-        packOf(static_cast<size_t>(layout.groups) * layout.pipeline, {-1, -1}) {
-  }
+        packOf(static_cast<size_t>(layout.groups) * layout.pipeline,
+               {-1, -1, PhaseKind::Forward}) {}
 
   /// A pack of all groups, all its microbatches.
   void add(PhaseKind kind, int first, int last, int device, int64_t microbatch,
@@ -144,7 +144,11 @@ private:
   const Problem &problem;
   const Layout &layout;
   std::vector<int64_t> shares;
-  std::vector<std::pair<int, int>> packOf; ///< by device: its last layers
+  struct Pack {
+    int first, last;
+    PhaseKind kind;
+  };
+  std::vector<Pack> packOf; ///< by device: its last
 
   PhaseChoice phaseOf(int group, PhaseKind kind, int first, int last,
                       int device) const {
@@ -187,9 +191,11 @@ private:
     phase.microbatch = part.microbatch;
     phase.firstSample = part.firstSample;
     phase.trips = part.trips;
-    std::pair<int, int> pack{phase.firstLayer, phase.lastLayer};
-    phase.goesOn = layout.turnPacks > 1 && packOf[phase.device] == pack;
-    packOf[phase.device] = pack;
+    Pack &pack = packOf[phase.device];
+    phase.goesOn = pack.first == phase.firstLayer &&
+                   pack.last == phase.lastLayer &&
+                   (layout.turnPacks > 1 || pack.kind == phase.kind);
+    pack = {phase.firstLayer, phase.lastLayer, phase.kind};
     phases.push_back(phase);
   }
 };
