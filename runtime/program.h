@@ -411,7 +411,8 @@ enum HmOptimizer {
 enum HmIsa { HM_ISA_AVX2, HM_ISA_AVX512 };
 
 typedef struct HmDevice {
-  int64_t capacity; /* bytes of the arena; the plan fits in it */
+  int64_t capacity; /* bytes of the arena: the larger of the peaks. What the
+                       machine has beyond is not reserved */
   int64_t peak;     /* highest end address of the step program, as planned */
   int64_t evaluatePeak; /* the same of the evaluation program */
   int64_t libraryBytes; /* scratch of one library call, the largest of all: per

@@ -499,6 +499,10 @@ int Compilation::codegen(SmallVectorImpl<char> &payload) {
   FailureOr<EmittedProgram> program = emitProgram(*module, info);
   if (failed(program))
     return kInternalError;
+  // Numbers have limits in the executable, which it would find out too late.
+  if (std::string why = whyRefused(program->blob, program->kernels.size());
+      !why.empty())
+    return error("no executable can run this plan: " + why, kRefused);
   PassManager passes(&context);
   codegen::buildLowerHostKernels(passes);
   if (failed(passes.run(*kernels)))

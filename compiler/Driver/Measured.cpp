@@ -18,8 +18,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <regex>
 #include <sstream>
 #include <thread>
@@ -73,6 +76,25 @@ static std::optional<json> askRuntime(const std::string &isa, unsigned threads,
           (status > 0 ? " (its message is above)"
                       : ": the runtime is part of the compiler's installation");
   return std::nullopt;
+}
+
+std::string harmony::whyRefused(const std::vector<char> &program,
+                                size_t functions) {
+  // As in an executable.
+  std::unique_ptr<void, decltype(&std::free)> copy(
+      std::aligned_alloc(HM_PROGRAM_ALIGNMENT, program.size()), &std::free);
+  if (!copy)
+    return std::to_string(program.size()) + " bytes cannot be allocated";
+  std::memcpy(copy.get(), program.data(), program.size());
+  try {
+    runtime::Blob blob(copy.get(), program.size(), functions);
+    return "";
+  } catch (const runtime::Error &e) {
+    std::string why = e.what();
+    const std::string executables = "corrupt program: ";
+    return why.rfind(executables, 0) == 0 ? why.substr(executables.size())
+                                          : why;
+  }
 }
 
 std::optional<planner::Machine>

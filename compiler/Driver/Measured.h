@@ -18,6 +18,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace harmony {
 
@@ -38,6 +39,10 @@ std::optional<planner::Machine> measureThisMachine(const std::string &isa,
                                                    unsigned threads,
                                                    int devices,
                                                    std::string &error);
+
+/// Why an executable of this program would refuse it; empty if it would not.
+/// `functions`: generated kernels.
+std::string whyRefused(const std::vector<char> &program, size_t functions);
 
 /// harmonyc machine: an exit code. `isa`: avx2 or avx512.
 int machineCommand(const CompilerOptions &options, const std::string &isa);

@@ -34,7 +34,9 @@ const char *typeName(unsigned type) { return typeTable[type].name; }
 static constexpr int64_t maximalIterations = int64_t(1) << 24;
 static constexpr int64_t maximalStride = int64_t(1) << 30;
 static constexpr uint32_t maximalOperands = 64;
-static constexpr int64_t maximalExtent = int64_t(1) << 40;
+/// Bytes, elements and extents: what a process can address with 48 bits.
+/// Products of two and sums of such products fit 128 bits, an array's bytes 64.
+static constexpr int64_t maximalExtent = int64_t(1) << 47;
 
 /// One pass over the blob; `where` always names the entry being looked at.
 class BlobChecker {
@@ -150,9 +152,8 @@ private:
   void checkHeader() {
     const HmHeader &h = *blob.head;
     where = "header: ";
-    for (HmString s :
-         {h.model, h.compiler, h.numericsKey, h.fingerprint, h.planSummary,
-          h.diskPath})
+    for (HmString s : {h.model, h.compiler, h.numericsKey, h.fingerprint,
+                       h.planSummary, h.diskPath})
       checkString(s, "string");
     requireIn(h.isa, 0, HM_ISA_AVX512 + 1, "isa");
     requireIn(h.optimizer, 0, HM_OPTIMIZER_NONE + 1, "optimizer");
@@ -160,6 +161,7 @@ private:
     for (int64_t bytes :
          {h.hostBytes, h.dumpBytes, h.batchBytes, h.scalarCount})
       requireIn(bytes, 0, maximalExtent, "size of a space");
+    requireIn(h.diskMemory, 0, INT64_MAX, "memory of a store on disk");
   }
 
   void checkTables() {
@@ -199,18 +201,23 @@ private:
     }
   }
 
-  /// A rate is positive and, like a duration, finite.
-  void requireSeconds(double value, double low, const char *what) const {
-    if (!std::isfinite(value) || value < low)
+  void requireSeconds(double value, const char *what) const {
+    if (!std::isfinite(value) || value < 0)
       fail(std::string(what) + " is " + std::to_string(value) +
-           ", accepted are finite values from " + std::to_string(low));
+           ", accepted are finite values from 0");
+  }
+
+  void requireRate(double value, const char *what) const {
+    if (!std::isfinite(value) || value <= 0)
+      fail(std::string(what) + " is " + std::to_string(value) +
+           ", accepted are finite values above 0");
   }
 
   void checkLinks() {
     for (size_t i = 0; i < blob.resources().size(); ++i) {
       at("resource", i);
       checkString(blob.resources()[i].name, "name");
-      requireSeconds(blob.resources()[i].bytesPerSecond, 1, "bandwidth");
+      requireRate(blob.resources()[i].bytesPerSecond, "bandwidth");
     }
     std::set<std::pair<int32_t, int32_t>> seen;
     int64_t devices = blob.head->devices.count;
@@ -222,8 +229,8 @@ private:
       require(link.from != link.to, "both ends are the same");
       require(seen.insert({link.from, link.to}).second,
               "a second link between the same ends");
-      requireSeconds(link.bytesPerSecond, 1, "bandwidth");
-      requireSeconds(link.latencySeconds, 0, "latency");
+      requireRate(link.bytesPerSecond, "bandwidth");
+      requireSeconds(link.latencySeconds, "latency");
       requireIn(link.fixed, 0, 2, "fixed");
       for (uint32_t share : link.shares)
         if (share != HM_NONE)
@@ -468,8 +475,8 @@ private:
     requireIn(c.kernel, 0, blob.head->kernels.count, "kernel");
     requireIn(c.count, 1, maximalOperands + 1, "operand count");
     requireIn(c.a, 0, INT64_MAX, "extent");
-    requireSeconds(c.seconds, 0, "duration");
-    requireSeconds(c.lastSeconds, 0, "duration of the last iteration");
+    requireSeconds(c.seconds, "duration");
+    requireSeconds(c.lastSeconds, "duration of the last iteration");
     const HmKernel &kernel = blob.kernels()[c.kernel];
     if (kernel.kind == HM_KERNEL_GENERATED)
       return;
@@ -503,7 +510,7 @@ private:
   void checkProgram(HmProgramKind kind) {
     const HmProgram &program = blob.head->programs[kind];
     where = std::string("program ") + std::to_string(kind) + ": ";
-    requireSeconds(program.seconds, 0, "duration");
+    requireSeconds(program.seconds, "duration");
     checkPart<HmQueue>(program.queues, blob.head->queues, "queues");
     for (const HmQueue &queue : blob.queues(kind))
       checkQueue(kind, queue);

@@ -20,7 +20,7 @@ inline int64_t convolutionBlocks(const HmConvolution &c) {
   return detail::ceilDiv(c.samples, c.blockSamples);
 }
 
-/// Floats of its tensors. Fields are positive and below 2^40; what does not fit
+/// Floats of its tensors. Fields are positive and below 2^31; what does not fit
 /// is INT64_MAX.
 struct ConvolutionSpans {
   int64_t image, result, weights;

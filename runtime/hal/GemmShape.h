@@ -29,7 +29,7 @@ inline int64_t ceilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 } // namespace detail
 
 /// Extent of a launch's range: the blocks of all batch indices. Fields are
-/// positive and below 2^40; a result that does not fit is INT64_MAX.
+/// positive and below 2^47; a result that does not fit is INT64_MAX.
 inline int64_t gemmBlocks(const HmGemm &g) {
   __int128 batches = static_cast<__int128>(g.batch[0]) * g.batch[1];
   batches = static_cast<__int128>(detail::saturate(batches)) * g.batch[2];

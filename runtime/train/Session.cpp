@@ -154,7 +154,8 @@ std::unique_ptr<HostStore> Session::makeHostStore() const {
   disk.kept = keptHostRanges(blob);
   // Half of what is left: the rest is for files that are read, and for others.
   disk.memory = options.diskMemory
-                    ? static_cast<int64_t>(options.diskMemory)
+                    ? static_cast<int64_t>(
+                          std::min<uint64_t>(options.diskMemory, INT64_MAX))
                     : std::max(DiskStore::leastMemory(disk),
                                (availableMemory() - bytesBesideStore()) / 2);
   auto store = std::make_unique<DiskStore>(disk);

@@ -241,12 +241,13 @@ void TableWriter::addScalars() {
 }
 
 void TableWriter::addDevices(int64_t libraryBytes) {
-  for (auto device : module.getOps<DeviceOp>())
+  for (auto device : module.getOps<DeviceOp>()) {
+    int64_t step = getPeakBytes(module, ProgramKind::step, device.getIndex());
+    int64_t evaluate =
+        getPeakBytes(module, ProgramKind::evaluate, device.getIndex());
     sections.devices.push_back(
-        {device.getCapacity(),
-         getPeakBytes(module, ProgramKind::step, device.getIndex()),
-         getPeakBytes(module, ProgramKind::evaluate, device.getIndex()),
-         libraryBytes});
+        {std::max(step, evaluate), step, evaluate, libraryBytes});
+  }
 }
 
 LogicalResult TableWriter::addLinks() {

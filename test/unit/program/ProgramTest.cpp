@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/Driver/Measured.h"
 #include "compiler/Planner/Search.h"
 #include "compiler/Target/Program/EmitProgram.h"
 #include "passes/Memory/Memory.h"
@@ -307,6 +308,26 @@ TEST_F(Programs, SizeDoesNotGrowWithMicrobatches) {
     }
 }
 
+/// No number of a machine makes an executable that refuses itself; what one
+/// would refuse is known before it is written.
+TEST_F(Programs, WhatExecutablesRefuse) {
+  for (int64_t capacity : {int64_t(1) << 41, int64_t(1) << 60}) {
+    std::optional<Compiled> compiled = compile(2, capacity, {});
+    ASSERT_TRUE(compiled);
+    std::vector<char> &blob = compiled->program.blob;
+    size_t kernels = compiled->program.kernels.size();
+    EXPECT_EQ(whyRefused(blob, kernels), "");
+    checkRun(*compiled, 2, RunMode::Threads);
+    EXPECT_NE(whyRefused(blob, kernels - 1).find(": index is "),
+              std::string::npos);
+    auto *header = reinterpret_cast<HmHeader *>(blob.data());
+    header->hostBytes = int64_t(1) << 47;
+    EXPECT_EQ(whyRefused(blob, kernels),
+              "header: size of a space is 140737488355328, accepted range is "
+              "[0, 140737488355328)");
+  }
+}
+
 TEST_F(Programs, TextSurvivesParsing) {
   std::optional<Compiled> compiled = compile(2, least(2, {}), {});
   ASSERT_TRUE(compiled);
@@ -603,7 +624,7 @@ TEST_F(Messages, Dump) {
   EXPECT_EQ(dumpProgram(program->blob), R"(program of m.onnx, harmonyc 0
 numerics key key
 host 192 batch 128 dump 64 scalars 1 constants 3
-device 0 capacity 256 peak 144 evaluate peak 0 library 7
+device 0 capacity 144 peak 144 evaluate peak 0 library 7
 variable w parameter f32[2, 2] at 0 gradient 0
 variable c constant bool[3] at 64 initial 0
 input x f32[0, 2] at 0 sample 8 used by 2
@@ -679,8 +700,8 @@ TEST_F(Messages, DumpOfTwoDevices) {
   ASSERT_TRUE(succeeded(program));
   std::string dump = dumpProgram(program->blob);
   EXPECT_EQ(dump.substr(dump.find("device 0")),
-            R"(device 0 capacity 256 peak 80 evaluate peak 0 library 0
-device 1 capacity 256 peak 208 evaluate peak 0 library 0
+            R"(device 0 capacity 80 peak 80 evaluate peak 0 library 0
+device 1 capacity 208 peak 208 evaluate peak 0 library 0
 resource port 2e+09 B/s
 link 0 to 1 1e+09 B/s latency 1e-06 shares 0
 link -1 to 0 3e+09 B/s latency 0
