@@ -177,6 +177,7 @@ Decisions Filling::moved(const Decisions &from, Layout layout,
   Choices &choices = decisions.choices;
   choices.overlap = from.choices.overlap;
   choices.slots = from.choices.slots;
+  choices.runs = from.choices.runs;
   choices.resident = from.choices.resident;
   choices.pinned = from.choices.pinned;
   choices.stateResident = from.choices.stateResident;
@@ -229,12 +230,16 @@ void Filling::keepOutputs(Decisions &decisions) const {
 //===----------------------------------------------------------------------===//
 
 Filling::Ladder Filling::overlapLadder(const Decisions &from) const {
-  return {{everywhere(from.layout), everywhere(from.layout)},
+  return {{everywhere(from.layout), everywhere(from.layout),
+           everywhere(from.layout)},
           [](Decisions &decisions, int item) {
+            Choices &choices = decisions.choices;
             if (item == 0)
-              decisions.choices.slots = 2;
-            else
-              decisions.choices.overlap = decisions.choices.stay;
+              choices.slots = 2;
+            else if (item == 1)
+              choices.overlap = choices.stay;
+            else if (choices.overlap)
+              choices.runs = fineRuns;
           }};
 }
 

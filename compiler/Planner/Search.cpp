@@ -732,7 +732,22 @@ private:
           if (entry.cost.compute < candidates[from].seconds && mayGoOn())
             tryMoved(from, entry);
       toBest();
+      tryRuns(from);
+      toBest();
       better = candidates[from].seconds < before * 0.9995;
+    }
+  }
+
+  /// With its phases in more Runs, or fewer, where loads come ahead.
+  void tryRuns(size_t from) {
+    Decisions decisions = candidates[from].choices;
+    Origin origin = origins[from];
+    int current = decisions.choices.runs;
+    for (int runs = 2; decisions.choices.overlap && runs <= Choices::mostRuns;
+         runs *= 2) {
+      decisions.choices.runs = runs;
+      if (runs != current && mayGoOn())
+        consider(decisions, origin);
     }
   }
 
