@@ -206,6 +206,8 @@ int harmony::runDriver(int argc, char **argv) {
     return estimateOfArtifact(*options);
   if (options->command == Command::Plan && isProfile(options->model))
     return planOfProfile(*options);
+  if (isProfile(options->model))
+    return fail(whyNoModel(options->model));
 
   DialectRegistry registry;
   registerHarmonyDialects(registry);

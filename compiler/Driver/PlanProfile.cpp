@@ -14,15 +14,37 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <numeric>
 
 using namespace harmony;
 
 bool harmony::isProfile(const std::string &path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error))
+    return false; // reading a pipe would wait
   std::ifstream file(path);
   char first = 0;
   return (file >> first) && first == '{';
+}
+
+std::string harmony::whyNoModel(const std::string &path) {
+  std::string use;
+  try {
+    nlohmann::json document = planner::readJson(path);
+    if (planner::isArtifactProfile(document))
+      use = "a profile of Harmony's artifact, for harmonyc plan alone";
+    else if (planner::isArtifactSchedule(document))
+      use = "a schedule of Harmony's artifact, for harmonyc plan PROFILE "
+            "--plan-in FILE";
+    else if (auto schema = document.find("schema");
+             schema != document.end() && schema->is_string())
+      use = planner::useOfSchema(schema->get<std::string>());
+  } catch (const planner::Error &e) {
+    return e.what();
+  }
+  return path + ": no ONNX model, but " + (use.empty() ? "JSON" : use);
 }
 
 namespace {

@@ -21,6 +21,9 @@ namespace harmony {
 /// Whether the file is a JSON object, which no model is.
 bool isProfile(const std::string &path);
 
+/// What the JSON document is instead of a model, and what takes it.
+std::string whyNoModel(const std::string &path);
+
 struct ProfilePlan {
   planner::Problem problem;
   PlanOutcome outcome;

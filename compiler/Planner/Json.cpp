@@ -321,6 +321,25 @@ json readJson(const std::string &path) {
   return parseJson(text.str(), path);
 }
 
+std::string useOfSchema(const std::string &schema) {
+  static constexpr struct {
+    const char *schema, *use;
+  } uses[] = {
+      {"harmony.measurements",
+       "costs that an executable has measured, by digests of its tasks: they "
+       "are planned with by --profile FILE beside the model that it was "
+       "compiled from"},
+      {"harmony.plan", "a plan, for --plan-in FILE beside its model"},
+      {"harmony.machine", "a machine, for --machine FILE"},
+      {"harmony.profile",
+       "layers with their costs, in place of a model for harmonyc plan alone"},
+  };
+  for (const auto &known : uses)
+    if (schema == known.schema)
+      return known.use;
+  return "";
+}
+
 json summaryJson(const Planned &planned, const Problem &problem) {
   const Plan &plan = planned.plan;
   double bound = planned.boundSeconds;

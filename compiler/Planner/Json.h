@@ -38,6 +38,10 @@ nlohmann::json parseJson(const std::string &text, const std::string &where);
 /// The same of a file's text; Error too if it cannot be read.
 nlohmann::json readJson(const std::string &path);
 
+/// What a document of this schema is, and which flag or command takes it; empty
+/// for a schema that nobody reads.
+std::string useOfSchema(const std::string &schema);
+
 /// The "summary" object of `harmonyc plan --plan-out`, but for "numerics_key",
 /// which the compiler adds.
 nlohmann::json summaryJson(const Planned &planned, const Problem &problem);

@@ -130,9 +130,11 @@ public:
 
   void schema(const char *name) {
     std::string found = text("schema");
-    if (found != name)
+    if (found != name) {
+      std::string use = useOfSchema(found);
       throw Error(at("schema") + " is '" + found + "', accepted is '" + name +
-                  "'");
+                  "'" + (use.empty() ? "" : "; this is " + use));
+    }
     int64_t version = integer("version");
     if (version != schemaVersion)
       throw Error(at("version") + " is " + std::to_string(version) +

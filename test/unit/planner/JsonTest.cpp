@@ -191,7 +191,8 @@ TEST(Json, NamesKeyValueAndWhatIsAccepted) {
       {"f.json.batch is \"8\", accepted is an integer",
        [](json &j) { j["batch"] = "8"; }},
       {"f.json: unknown key 'extra'", [](json &j) { j["extra"] = 1; }},
-      {"f.json.schema is 'harmony.plan', accepted is 'harmony.profile'",
+      {"f.json.schema is 'harmony.plan', accepted is 'harmony.profile'; this "
+       "is a plan, for --plan-in FILE beside its model",
        [](json &j) { j["schema"] = "harmony.plan"; }},
       {"f.json.version is 2, accepted is 1", [](json &j) { j["version"] = 2; }},
       {"f.json.layers[1].isLoss is 0, accepted is true or false",
