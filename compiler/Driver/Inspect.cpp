@@ -14,6 +14,8 @@
 #include "dialects/ONNX/ONNX.h"
 #include "passes/Layers/Passes.h"
 #include "passes/Normalize/Fuse.h"
+#include "passes/Tasks/BuildModel.h"
+#include "passes/Tasks/FormConvolutions.h"
 #include "passes/Tasks/View.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -153,6 +155,54 @@ void printLayers(ModuleOp module) {
         call.getCallee());
 }
 
+/// The microbatch at which a plan would decide what levels keep.
+int64_t middleMicrobatch(ModuleOp module, const CompilerOptions &options) {
+  if (auto whole = module->getAttrOfType<IntegerAttr>(nn::kWholeBatchAttr))
+    return whole.getInt();
+  int64_t batch = options.batch.value_or(1);
+  if (auto fixed = module->getAttrOfType<IntegerAttr>("nn.fixed_batch"))
+    batch = fixed.getInt();
+  if (module->hasAttr(nn::kUnsplittableAttr))
+    return batch;
+  std::vector<int64_t> sizes =
+      planner::candidateMicrobatches(batch, /*devices=*/1, {});
+  return sizes[sizes.size() / 2];
+}
+
+/// Of every layer function, what a backward may find of what the forward has
+/// saved, and what making the rest again takes.
+LogicalResult printLevels(ModuleOp module, const CompilerOptions &options) {
+  std::string message;
+  planner::Machine machine = loadMachine(options, 0, nullptr, message);
+  if (!message.empty())
+    return module.emitError(message);
+  FailureOr<HostTarget> target = HostTarget::detect();
+  bool wide = succeeded(target) && target->isa == HostTarget::Isa::Avx512;
+  module->setAttr(
+      kLanesAttr,
+      Builder(module.getContext()).getI64IntegerAttr(wide ? 16 : 8));
+  CostModel costs(machine, /*measurements=*/nullptr);
+  ModelOptions build(costs);
+  build.batch = middleMicrobatch(module, options);
+  build.microbatches = {build.batch};
+  OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
+  FailureOr<Model> model = buildModel(module, *kernels, build);
+  if (failed(model))
+    return failure();
+  llvm::outs() << "levels of keeping, N = " << build.batch
+               << " (bytes kept, seconds to make the rest again):\n";
+  for (const planner::Function &function : model->problem.functions) {
+    const planner::Cost &cost = function.costs.front();
+    llvm::outs() << "  @" << function.name << ":";
+    for (int level = 0; level <= cost.levels(); ++level)
+      llvm::outs() << (level ? ", " : " ")
+                   << planner::bytesText(cost.keptBytes(level)) << ' '
+                   << planner::secondsText(cost.recomputeSeconds(level));
+    llvm::outs() << '\n';
+  }
+  return success();
+}
+
 } // namespace
 
 int harmony::inspectModel(const CompilerOptions &options,
@@ -182,5 +232,9 @@ int harmony::inspectModel(const CompilerOptions &options,
   PassManager differentiate(&context);
   if (!options.forward)
     buildDifferentiateStage(differentiate);
-  return succeeded(differentiate.run(*module)) ? kDone : kRefused;
+  if (failed(differentiate.run(*module)))
+    return kRefused;
+  if (!options.forward && failed(printLevels(*module, options)))
+    return kRefused;
+  return kDone;
 }

@@ -15,8 +15,8 @@
 namespace harmony {
 
 /// `harmonyc inspect`: inputs, outputs, loss, what trains and why, ties,
-/// operators, layers. What is not supported is on stderr; returns the exit
-/// code.
+/// operators, layers, levels of keeping. What is not supported is on stderr;
+/// returns the exit code.
 int inspectModel(const CompilerOptions &options, mlir::MLIRContext &context);
 
 } // namespace harmony
