@@ -267,11 +267,33 @@ private:
     return view;
   }
 
-  /// Where `value` is computed: in its destination or in a workspace of its
-  /// own.
+  /// Where `value` is computed: in its destination, in place of what is
+  /// consumed for it, or in a workspace of its own.
   Destination place(Value value) {
     auto destination = findDestination(value);
+    if (!destination)
+      if (auto consumed = findConsumed(value))
+        return Destination{*consumed};
     return destination ? *destination : Destination{allocateSpaced(value)};
+  }
+
+  /// A gradient that nothing else reads: nobody gives updates a workspace, and
+  /// they may leave anything in the gradients. The sum of more of them than a
+  /// launch can read is made in parts.
+  std::optional<View> findConsumed(Value value) {
+    if (options.family != schedule::Family::update || options.workspaceInResult)
+      return std::nullopt; // contributions leave them to the update
+    for (Value operand : value.getDefiningOp()->getOperands()) {
+      auto argument = dyn_cast<BlockArgument>(operand);
+      if (argument && operand.getType() == value.getType() &&
+          options.argumentKinds[argument.getArgNumber()] ==
+              schedule::SlotKind::gradient &&
+          llvm::all_equal(
+              llvm::make_range(operand.user_begin(), operand.user_end())) &&
+          *operand.user_begin() == value.getDefiningOp())
+        return views[operand];
+    }
+    return std::nullopt;
   }
 
   //===--------------------------------------------------------------------===//

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""A weight with more uses than a launch has operands: 50 layers of one weight, as a deep equilibrium model unrolled.
+
+    check_many_uses.py --harmonyc build/bin/harmonyc
+
+Trains it with SGD and AdamW on one device and as two groups, updated by host and device, and compares losses and the
+weight after three steps with numpy in double precision. The parts of the gradient, one for every use and group, are
+more than one kernel can read.
+"""
+import argparse, json, pathlib, subprocess, sys, tempfile
+
+import numpy
+
+USES, WIDTH, BATCH, STEPS, RATE = 50, 8, 4, 3, 0.01
+# Losses and weights are about 1, and in f32 fifty layers deep.
+TOLERANCE = 2e-5
+
+
+def weight():
+    random = numpy.random.default_rng(3)
+    return (numpy.eye(WIDTH) + 0.05 * random.standard_normal((WIDTH, WIDTH))).astype("f")
+
+
+def model():
+    values = ", ".join(repr(float(value)) for value in weight().flatten())
+    body, state = [], "x"
+    for use in range(USES):
+        body += [f"p{use} = MatMul({state}, w)", f"t{use} = Tanh(p{use})", f"h{use} = Add(t{use}, x)"]
+        state = f"h{use}"
+    return ('<ir_version: 9, opset_import: ["" : 20]>\n'
+            f"shared (float[N,{WIDTH}] x) => (float[N,{WIDTH}] {state})\n"
+            f"<float[{WIDTH},{WIDTH}] w = {{{values}}}>\n{{\n" + "".join(f"  {line}\n" for line in body) + "}\n")
+
+
+def gradient(w, x, target):
+    """The mean squared error and its gradient by w."""
+    states = [x]
+    for _ in range(USES):
+        states.append(numpy.tanh(states[-1] @ w) + x)
+    error = states[-1] - target
+    passed, total = 2 * error / error.size, numpy.zeros_like(w)
+    for before, after in zip(reversed(states[:-1]), reversed(states[1:])):
+        inner = passed * (1 - (after - x) ** 2)
+        total += before.T @ inner
+        passed = inner @ w.T
+    return (error ** 2).mean(), total
+
+
+def reference(optimizer, x, target):
+    w, losses = weight().astype("d"), []
+    first = second = numpy.zeros_like(w)
+    for step in range(1, STEPS + 1):
+        loss, g = gradient(w, x, target)
+        losses.append(loss)
+        if optimizer == "sgd":
+            w = w - RATE * g
+            continue
+        first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g * g
+        w = w - RATE * first / (1 - 0.9 ** step) / (numpy.sqrt(second / (1 - 0.999 ** step)) + 1e-8)
+    return losses, w
+
+
+def call(command, folder):
+    result = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True)
+    if result.returncode:
+        sys.exit(f"{' '.join(map(str, command))} ends with {result.returncode}: {result.stderr}")
+
+
+def read_safetensors(path, name):
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    entry = json.loads(data[8:8 + size])[name]
+    begin, end = (8 + size + offset for offset in entry["data_offsets"])
+    return numpy.frombuffer(data[begin:end], "<f4").reshape(entry["shape"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description="a weight with many uses against numpy")
+    parser.add_argument("--harmonyc", type=pathlib.Path, default="harmonyc")
+    arguments = parser.parse_args()
+    random = numpy.random.default_rng(5)
+    x, target = random.standard_normal((2, BATCH, WIDTH)).astype("f")
+    worst = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "shared.onnxtext").write_text(model())
+        numpy.savez(folder / "data.npz", x=x, target=target)
+        for optimizer in ("sgd", "adamw"):
+            losses, w = reference(optimizer, x.astype("d"), target.astype("d"))
+            plain = ["--weight-decay", 0] if optimizer == "adamw" else ["--momentum", 0]
+            for place in ("host", "device"):
+                for groups in (1, 2):
+                    call([arguments.harmonyc, "compile", "shared.onnxtext", "--batch", BATCH, "--loss", "mse",
+                          "--optimizer", optimizer, "--optimizer-on", place, "--devices", groups, "--schedule",
+                          "harmony-dp", "-o", "exe"], folder)
+                    call(["./exe", "--data", "data.npz", "--steps", STEPS, "--no-shuffle", "--lr", RATE, *plain,
+                          "--log", "log.jsonl", "--save", "trained.safetensors"], folder)
+                    lines = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
+                    found = [line["loss"] for line in lines if "step" in line and "loss" in line][:STEPS]
+                    (folder / "log.jsonl").unlink()
+                    if len(found) != STEPS:
+                        sys.exit(f"{len(found)} losses, expected {STEPS}")
+                    trained = read_safetensors(folder / "trained.safetensors", "w")
+                    error = max(numpy.abs(numpy.subtract(found, losses)).max(), numpy.abs(trained - w).max())
+                    moved = numpy.abs(w - weight()).max()
+                    print(f"{optimizer}, updates on the {place}, {groups} groups: off by {error:.1e} at most; "
+                          f"the weight moved by {moved:.1e}")
+                    if not error < TOLERANCE < moved / 10:
+                        sys.exit(f"more than {TOLERANCE} off, or a weight that hardly moved")
+
+
+if __name__ == "__main__":
+    main()
