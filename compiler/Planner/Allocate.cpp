@@ -121,18 +121,27 @@ private:
     int64_t begin, end; ///< addresses
     int first, last;
   };
+  struct Window {
+    std::vector<Placed> placed; ///< by address
+    /// So many of them, up to an address, leave no gap and are live throughout:
+    /// all else in the window lies above.
+    size_t solid = 0;
+    int64_t solidEnd = 0;
+  };
   /// Window w has points [w * stride, (w + 2) * stride).
   struct Level {
     int stride = 1;
-    std::vector<std::vector<Placed>> windows;
+    std::vector<Window> windows;
     size_t lastUse = 0; ///< in the order: nobody looks for a gap here behind it
   };
   static constexpr int leastStride = 16, growth = 4;
   std::vector<Level> levels;
+  int pointCount = 0;
   std::vector<int64_t> offsets;
 
   /// Keeps what memory there is.
   void clear(int points) {
+    pointCount = points;
     size_t count = 0;
     for (int64_t stride = leastStride;; stride *= growth) {
       if (levels.size() == count)
@@ -140,8 +149,11 @@ private:
       Level &level = levels[count++];
       level.stride = static_cast<int>(stride);
       level.lastUse = 0;
-      for (std::vector<Placed> &window : level.windows)
-        window.clear();
+      for (Window &window : level.windows) {
+        window.placed.clear();
+        window.solid = 0;
+        window.solidEnd = 0;
+      }
       size_t windows = static_cast<size_t>(points / stride) + 1;
       if (level.windows.size() < windows)
         level.windows.resize(windows);
@@ -159,21 +171,30 @@ private:
     return level;
   }
 
-  static void insert(Level &level, const Placed &placed) {
+  void insert(Level &level, const Placed &placed) const {
     for (int w = std::max(0, placed.first / level.stride - 1);
          w <= placed.last / level.stride; ++w) {
-      std::vector<Placed> &window = level.windows[w];
-      window.insert(std::upper_bound(window.begin(), window.end(), placed,
-                                     [](const Placed &a, const Placed &b) {
-                                       return a.begin < b.begin;
-                                     }),
-                    placed);
+      Window &window = level.windows[w];
+      std::vector<Placed> &list = window.placed;
+      list.insert(std::upper_bound(list.begin() + window.solid, list.end(),
+                                   placed,
+                                   [](const Placed &a, const Placed &b) {
+                                     return a.begin < b.begin;
+                                   }),
+                  placed);
+      int first = w * level.stride, end = first + 2 * level.stride;
+      while (window.solid < list.size() &&
+             list[window.solid].begin == window.solidEnd &&
+             list[window.solid].first <= first &&
+             list[window.solid].last + 1 >= std::min(end, pointCount))
+        window.solidEnd = list[window.solid++].end;
     }
   }
 
-  static int64_t firstGap(const Item &item, const std::vector<Placed> &sorted) {
-    int64_t at = 0;
-    for (const Placed &placed : sorted) {
+  static int64_t firstGap(const Item &item, const Window &window) {
+    int64_t at = window.solidEnd;
+    for (size_t i = window.solid; i < window.placed.size(); ++i) {
+      const Placed &placed = window.placed[i];
       if (placed.first > item.last || placed.last < item.first ||
           placed.end <= at)
         continue;

@@ -8,9 +8,10 @@
 //
 // The events of two consecutive executions are walked in issue order. A map of
 // every address space says who wrote and who read each byte last; an event that
-// touches a byte must come after those. Vector clocks leave out what queue
-// order and earlier waits already give. What the second execution needs of the
-// first becomes a wait for the execution before.
+// touches a byte must come after those. Addresses stand there as ranks among
+// all at which some access begins or ends, so that a map is an array. Vector
+// clocks leave out what queue order and earlier waits already give. What the
+// second execution needs of the first becomes a wait for the execution before.
 //
 // Loops that share nothing but microbatches of the same samples wait for each
 // other iteration by iteration. A ring is a buffer of fewer slots than there
@@ -21,7 +22,7 @@
 #include "compiler/Planner/Build.h"
 
 #include <algorithm>
-#include <map>
+#include <utility>
 
 namespace harmony::planner {
 
@@ -45,56 +46,134 @@ struct Conflict {
   bool operator<(const Conflict &o) const { return before > o.before; }
 };
 
-/// Last accesses to the bytes of one address space.
+/// Last accesses to the bytes of one address space. All bounds of accesses are
+/// added first, and ranked; accesses are of ranks.
 class AddressMap {
 public:
+  void addBounds(int64_t begin, int64_t end) {
+    bounds.push_back(begin);
+    bounds.push_back(end);
+  }
+  /// After all bounds.
+  void rank() {
+    bounds.push_back(0);
+    std::sort(bounds.begin(), bounds.end());
+    bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
+    segments.resize(bounds.size());
+    // One bit behind the last, where the last segment ends.
+    begins.assign(bounds.size() / wordBits + 1, 0);
+    mark(0);
+    mark(static_cast<int>(bounds.size()));
+  }
+  int rankOf(int64_t address) const {
+    return static_cast<int>(
+        std::lower_bound(bounds.begin(), bounds.end(), address) -
+        bounds.begin());
+  }
+
   /// Records an access, and appends what it conflicts with to `conflicts`.
-  void access(int64_t begin, int64_t end, bool writes, const Toucher &by,
+  void access(int begin, int end, bool writes, const Toucher &by,
               std::vector<Conflict> &conflicts) {
+    if (begin >= end)
+      return;
     split(begin);
     split(end);
     auto conflict = [&](const Toucher &other) {
       if (other.instance != none && other.instance != by.instance)
         conflicts.push_back({other.instance, other.object == by.object});
     };
-    for (auto it = segments.find(begin);
-         it != segments.end() && it->first < end; ++it) {
-      conflict(it->second.writer);
-      if (writes)
-        std::for_each(it->second.readers.begin(), it->second.readers.end(),
-                      conflict);
-      else
-        addReader(it->second, by);
+    for (int at = begin; at < end; at = next(at)) {
+      Segment &segment = segments[at];
+      conflict(segment.writer);
+      if (!writes) {
+        addReader(segment, by);
+        continue;
+      }
+      for (int r = segment.readers; r != none;) {
+        conflict(readers[r].by);
+        int following = readers[r].next;
+        readers[r].next = unused;
+        unused = r;
+        r = following;
+      }
+      segment.readers = none;
+      if (at != begin)
+        begins[at / wordBits] &= ~(uint64_t(1) << at % wordBits);
     }
-    if (!writes)
-      return;
-    auto first = segments.find(begin);
-    segments.erase(std::next(first), segments.lower_bound(end));
-    first->second = {by, {}};
+    if (writes)
+      segments[begin].writer = by;
   }
 
 private:
   struct Segment {
     Toucher writer;
-    /// Since the write: the last of each queue, which follows the others.
-    std::vector<Toucher> readers;
+    /// Since the write: the last of each queue, which follows the others. The
+    /// first in `readers`.
+    int readers = none;
   };
-  /// Segments begin at their key and end at the next one.
-  std::map<int64_t, Segment> segments{{0, {}}};
+  struct Reader {
+    Toucher by;
+    int next = none; ///< in `readers`
+  };
+  static constexpr int wordBits = 64;
+  std::vector<int64_t> bounds; ///< by rank
+  /// By rank of its begin. A segment ends where the next one begins.
+  std::vector<Segment> segments;
+  std::vector<uint64_t> begins; ///< bit by rank: a segment begins
+  std::vector<Reader> readers;
+  int unused = none; ///< the first free place of `readers`
 
-  void split(int64_t at) {
-    auto it = std::prev(segments.upper_bound(at));
-    if (it->first != at)
-      segments.emplace_hint(std::next(it), at, it->second);
+  void mark(int rank) {
+    begins[rank / wordBits] |= uint64_t(1) << rank % wordBits;
+  }
+  /// The begin of the segment behind a rank.
+  int next(int at) const {
+    ++at;
+    size_t word = at / wordBits;
+    uint64_t bits = begins[word] >> at % wordBits << at % wordBits;
+    while (bits == 0)
+      bits = begins[++word];
+    return static_cast<int>(word) * wordBits + __builtin_ctzll(bits);
+  }
+  /// The begin of the segment that holds a rank.
+  int holding(int at) const {
+    int word = at / wordBits;
+    uint64_t bits = begins[word] << (wordBits - 1 - at % wordBits) >>
+                    (wordBits - 1 - at % wordBits);
+    while (bits == 0)
+      bits = begins[--word];
+    return word * wordBits + wordBits - 1 - __builtin_clzll(bits);
   }
 
-  static void addReader(Segment &segment, const Toucher &by) {
-    for (Toucher &reader : segment.readers)
-      if (reader.queue == by.queue) {
-        reader = by;
+  void split(int at) {
+    int from = holding(at);
+    if (from == at)
+      return;
+    mark(at);
+    segments[at] = {segments[from].writer, none};
+    for (int r = segments[from].readers; r != none; r = readers[r].next) {
+      Toucher by = readers[r].by;
+      segments[at].readers = makeReader(by, segments[at].readers);
+    }
+  }
+
+  void addReader(Segment &segment, const Toucher &by) {
+    for (int r = segment.readers; r != none; r = readers[r].next)
+      if (readers[r].by.queue == by.queue) {
+        readers[r].by = by;
         return;
       }
-    segment.readers.push_back(by);
+    segment.readers = makeReader(by, segment.readers);
+  }
+  int makeReader(const Toucher &by, int next) {
+    if (unused == none) {
+      readers.push_back({by, next});
+      return static_cast<int>(readers.size()) - 1;
+    }
+    int place = unused;
+    unused = readers[place].next;
+    readers[place] = {by, next};
+    return place;
   }
 };
 
@@ -108,6 +187,7 @@ public:
     for (const Buffer &buffer : plan.buffers)
       devices = std::max(devices, buffer.device + 1);
     arenas.resize(devices);
+    rankAll();
     started.assign(static_cast<size_t>(2 * count) * queueCount, none);
     ended = started;
   }
@@ -137,6 +217,11 @@ private:
   int count, queueCount;
   AddressMap hostStore, stepScalars;
   std::vector<AddressMap> arenas; ///< by device
+  /// The bytes of a touch, as ranks in its address space.
+  struct Ranks {
+    int begin = 0, end = 0;
+  };
+  std::vector<Ranks> bufferRanks, homeRanks; ///< by touch
   /// By instance and queue: the last instance on that queue known to be over
   /// when the instance starts, and when it ends.
   std::vector<Instance> started, ended;
@@ -176,31 +261,66 @@ private:
            event(self).phase == event(before).phase;
   }
 
+  std::pair<int64_t, int64_t> bytesOf(const Touch &touch, int64_t offset,
+                                      int64_t end) const {
+    return touch.bytes == Touch::whole
+               ? std::pair(offset, end)
+               : std::pair(offset + touch.offset,
+                           offset + touch.offset + touch.bytes);
+  }
+  std::pair<int64_t, int64_t> bufferBytes(const Touch &touch) const {
+    const Buffer &buffer = plan.buffers[touch.index];
+    return bytesOf(touch, buffer.offset, buffer.end());
+  }
+  std::pair<int64_t, int64_t> homeBytes(const Touch &touch) const {
+    const Home &home = plan.homes[touch.index];
+    return bytesOf(touch, home.offset, home.offset + home.size);
+  }
+
+  void rankAll() {
+    stepScalars.addBounds(0, 1);
+    stepScalars.rank();
+    for (const Touch &touch : draft.bufferTouches) {
+      auto [begin, end] = bufferBytes(touch);
+      arenas[plan.buffers[touch.index].device].addBounds(begin, end);
+    }
+    for (const Touch &touch : draft.homeTouches) {
+      auto [begin, end] = homeBytes(touch);
+      hostStore.addBounds(begin, end);
+    }
+    for (AddressMap &arena : arenas)
+      arena.rank();
+    hostStore.rank();
+    for (const Touch &touch : draft.bufferTouches) {
+      const AddressMap &arena = arenas[plan.buffers[touch.index].device];
+      auto [begin, end] = bufferBytes(touch);
+      bufferRanks.push_back({arena.rankOf(begin), arena.rankOf(end)});
+    }
+    for (const Touch &touch : draft.homeTouches) {
+      auto [begin, end] = homeBytes(touch);
+      homeRanks.push_back({hostStore.rankOf(begin), hostStore.rankOf(end)});
+    }
+  }
+
   void touchAll(int e, Instance self) {
-    auto next = [&](const std::vector<Touch> &touches,
-                    size_t &at) -> const Touch * {
-      return at < touches.size() && touches[at].event == e ? &touches[at++]
-                                                           : nullptr;
-    };
     int queue = plan.events[e].queue;
-    while (const Touch *touch = next(draft.bufferTouches, bufferTouch)) {
-      const Buffer &buffer = plan.buffers[touch->index];
-      int64_t begin = buffer.offset + touch->offset;
-      int64_t end =
-          touch->bytes == Touch::whole ? buffer.end() : begin + touch->bytes;
-      arenas[buffer.device].access(begin, end, touch->writes,
-                                   {self, touch->index, queue}, conflicts);
+    for (auto &at = bufferTouch; isOf(draft.bufferTouches, at, e); ++at) {
+      const Touch &touch = draft.bufferTouches[at];
+      arenas[plan.buffers[touch.index].device].access(
+          bufferRanks[at].begin, bufferRanks[at].end, touch.writes,
+          {self, touch.index, queue}, conflicts);
     }
-    while (const Touch *touch = next(draft.homeTouches, homeTouch)) {
-      const Home &home = plan.homes[touch->index];
-      int64_t begin = home.offset + touch->offset;
-      int64_t end = touch->bytes == Touch::whole ? home.offset + home.size
-                                                 : begin + touch->bytes;
-      hostStore.access(begin, end, touch->writes, {self, touch->index, queue},
-                       conflicts);
+    for (auto &at = homeTouch; isOf(draft.homeTouches, at, e); ++at) {
+      const Touch &touch = draft.homeTouches[at];
+      hostStore.access(homeRanks[at].begin, homeRanks[at].end, touch.writes,
+                       {self, touch.index, queue}, conflicts);
     }
-    while (const Touch *touch = next(draft.scalarTouches, scalarTouch))
-      stepScalars.access(0, 1, touch->writes, {self, 0, queue}, conflicts);
+    for (auto &at = scalarTouch; isOf(draft.scalarTouches, at, e); ++at)
+      stepScalars.access(0, 1, draft.scalarTouches[at].writes, {self, 0, queue},
+                         conflicts);
+  }
+  static bool isOf(const std::vector<Touch> &touches, size_t at, int event) {
+    return at < touches.size() && touches[at].event == event;
   }
 
   /// Two loops of which iteration by iteration suffices: those of one phase
