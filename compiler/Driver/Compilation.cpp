@@ -229,6 +229,7 @@ int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
   ModelOptions build(*costs);
   build.training = forTraining;
   build.batch = batch;
+  build.mostGroups = devices;
   if (given) {
     std::set<int64_t> sizes;
     for (const planner::Phase &phase : given->phases)

@@ -539,13 +539,18 @@ private:
       if (found == tensors.end())
         return op.emitOpError("parameter is not read by any layer");
       model.contributions[found->second] = op.getFunction().str();
-      FailureOr<schedule::TaskOp> task =
-          stepTasks.lowerContribution(op, countUses(found->second));
-      if (failed(task))
-        return failure();
-      int64_t result = task->findSlot(SlotKind::result);
-      bytes[op.getParameter()] =
-          cast<schedule::SlotAttr>(task->getSlots()[result]).getBytes();
+      // Of more parts than a launch can read, the sum is in the slot too.
+      int64_t &largest = bytes[op.getParameter()];
+      for (int groups : {1, options.mostGroups}) {
+        FailureOr<schedule::TaskOp> task =
+            stepTasks.lowerContribution(op, countUses(found->second) * groups);
+        if (failed(task))
+          return failure();
+        int64_t result = task->findSlot(SlotKind::result);
+        largest = std::max(
+            largest,
+            cast<schedule::SlotAttr>(task->getSlots()[result]).getBytes());
+      }
     }
     llvm::StringMap<int64_t> positions; // by parameter
     for (planner::Tensor &tensor : model.problem.tensors) {

@@ -37,6 +37,7 @@ struct ModelOptions {
   std::vector<int64_t> microbatches;
   bool splittable = true;
   bool mixing = false; ///< Problem::mixing
+  int mostGroups = 1;  ///< data-parallel, that a plan may have
 };
 
 /// Lowers every layer function, forward and backward, for every candidate

@@ -3,7 +3,7 @@
 
     check_many_uses.py --harmonyc build/bin/harmonyc
 
-Trains it with SGD and AdamW on one device and as two groups, updated by host and device, and compares losses and the
+Trains it with SGD, SGD clipped by the gradient's norm, and AdamW on one device and as two groups, updated by host and device, and compares losses and the
 weight after three steps with numpy in double precision. The parts of the gradient, one for every use and group, are
 more than one kernel can read.
 """
@@ -11,7 +11,7 @@ import argparse, json, pathlib, subprocess, sys, tempfile
 
 import numpy
 
-USES, WIDTH, BATCH, STEPS, RATE = 50, 8, 4, 3, 0.01
+USES, WIDTH, BATCH, STEPS, RATE, NORM = 50, 8, 4, 3, 0.01, 1
 # Losses and weights are about 1, and in f32 fifty layers deep.
 TOLERANCE = 2e-5
 
@@ -52,7 +52,9 @@ def reference(optimizer, x, target):
     for step in range(1, STEPS + 1):
         loss, g = gradient(w, x, target)
         losses.append(loss)
-        if optimizer == "sgd":
+        if optimizer == "clipped":
+            g = g * min(1, NORM / numpy.linalg.norm(g))
+        if optimizer != "adamw":
             w = w - RATE * g
             continue
         first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g * g
@@ -85,15 +87,18 @@ def main():
         folder = pathlib.Path(name)
         (folder / "shared.onnxtext").write_text(model())
         numpy.savez(folder / "data.npz", x=x, target=target)
-        for optimizer in ("sgd", "adamw"):
+        for optimizer in ("sgd", "clipped", "adamw"):
             losses, w = reference(optimizer, x.astype("d"), target.astype("d"))
-            plain = ["--weight-decay", 0] if optimizer == "adamw" else ["--momentum", 0]
+            compiling = {"adamw": ["--optimizer", "adamw"], "sgd": ["--optimizer", "sgd"],
+                         "clipped": ["--optimizer", "sgd", "--clip-grad-norm"]}[optimizer]
+            training = {"adamw": ["--weight-decay", 0], "sgd": ["--momentum", 0],
+                        "clipped": ["--momentum", 0, "--clip-grad-norm", NORM]}[optimizer]
             for place in ("host", "device"):
                 for groups in (1, 2):
                     call([arguments.harmonyc, "compile", "shared.onnxtext", "--batch", BATCH, "--loss", "mse",
-                          "--optimizer", optimizer, "--optimizer-on", place, "--devices", groups, "--schedule",
-                          "harmony-dp", "-o", "exe"], folder)
-                    call(["./exe", "--data", "data.npz", "--steps", STEPS, "--no-shuffle", "--lr", RATE, *plain,
+                          *compiling, "--optimizer-on", place, "--devices", groups, "--schedule", "harmony-dp",
+                          "-o", "exe"], folder)
+                    call(["./exe", "--data", "data.npz", "--steps", STEPS, "--no-shuffle", "--lr", RATE, *training,
                           "--log", "log.jsonl", "--save", "trained.safetensors"], folder)
                     lines = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
                     found = [line["loss"] for line in lines if "step" in line and "loss" in line][:STEPS]
