@@ -4,6 +4,7 @@
     bench/planner.py --artifact DIR [--build build] [--models bert_large,gpt2_xl] [--devices 1,8] [--batches 16,64]
                      [--machine harmony-1080ti] [--write docs/Schedules.md]
     bench/planner.py --artifact DIR --originals [--build build] [--write docs/Schedules.md]
+    bench/planner.py --artifact DIR --variants [--build build] [--write docs/Schedules.md]
 
 DIR has profiles/MODEL.json and schedules/*.json: numbers of Harmony's artifact (github.com/msr-fiddle/harmony, MIT).
 Each row is one `harmonyc plan`, whose plan is verified. Devices have 10 GiB.
@@ -16,6 +17,9 @@ sizes that divide a group's batch, one microbatch's way through all layers, noth
 placement, at the memory that it needs, and simulated with everything overlapped; then the search plans at that
 capacity. Ends with 1 where an original is faster by more than the 1 % that the search gives for less swapping.
 
+--variants plans the 80 on the machine and on two that share what it does not, and says which form wins by how much: how
+often it does, and how many times longer the best plan of any other form takes (geometric mean).
+
 Search times are those of the processor. Needs the target harmonyc.
 """
 import argparse, collections, json, math, pathlib, sys, tempfile
@@ -24,6 +28,8 @@ import measuring
 
 MODELS = ("bert_large", "bert_96", "gpt2_xl", "vgg416", "gpt2_10b")
 MARKERS = ("<!-- tables of bench/planner.py -->", "<!-- end of tables of bench/planner.py -->")
+VARIANTS = ("<!-- table of bench/planner.py --variants -->", "<!-- end of table of bench/planner.py --variants -->")
+MACHINES = ("harmony-1080ti", "harmony-1080ti-one-peer-link", "harmony-1080ti-one-update-engine")
 ORIGINALS = ("<!-- table of bench/planner.py --originals -->", "<!-- end of table of bench/planner.py --originals -->")
 GIB = 2**30
 EQUAL = 1.01  # of plans within 1 % of the fastest the search takes the one that swaps least
@@ -50,13 +56,13 @@ def recompute_bound(profile, batch, devices):
         for layer in range(profile["R"]))
 
 
-def plan(arguments, model, devices, batch, *flags):
-    """The plan's summary and the seconds of the processor that the command took."""
+def plan(arguments, model, devices, batch, *flags, machine=None):
+    """The plan's document and the seconds of the processor that the command took."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "plan.json"
         sizes = ["--batch", batch, "--devices", devices] if batch else []
         command = [arguments.build / "bin/harmonyc", "plan", arguments.artifact / "profiles" / f"{model}.json",
-                   *sizes, "--machine", arguments.machine, "--plan-out", out, *flags]
+                   *sizes, "--machine", machine or arguments.machine, "--plan-out", out, *flags]
         run = measuring.run(command)
         return json.loads(out.read_text()), run.processor
 
@@ -133,6 +139,39 @@ def originals(arguments):
     return text, faster
 
 
+def kind(form, devices):
+    """Groups of one device, one pipeline, or what lies between."""
+    groups = int(form.split()[0]) if devices > 1 else 1
+    return "one group" if groups == 1 else f"{devices} groups" if groups == devices else "groups of several devices"
+
+
+def variants(arguments):
+    """Which form wins on machines that share more."""
+    rows = []
+    for devices in (count for count in arguments.devices if count > 1):
+        base = {}
+        for machine in MACHINES:
+            wins, others, slower = collections.Counter(), collections.defaultdict(list), []
+            for model in arguments.models:
+                for batch in arguments.batches:
+                    found, _ = plan(arguments, model, devices, batch, machine=machine)
+                    best = {}
+                    for entry in found["summary"]["best_of_forms"]:
+                        best.setdefault(kind(entry["form"], devices), entry["iteration_s"])
+                    won = kind(found["summary"]["form"], devices)
+                    seconds = found["summary"]["iteration_s"]
+                    wins[won] += 1
+                    if len(best) > 1:
+                        others[won].append(min(best[key] for key in best if key != won) / seconds)
+                    slower.append(seconds / base.setdefault((model, batch), seconds))
+            rows.append([devices, machine, f"{mean(slower):.3f}", "; ".join(
+                f"{form}: {count}" + (f" (× {mean(others[form]):.2f})" if others[form] else "")
+                for form, count in wins.most_common())])
+            print(*rows[-1], file=sys.stderr, flush=True)
+    return measuring.table(["N", "machine", "× the time of the first", "form that wins: how often (× time of the best "
+                            "plan of another)"], rows)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--artifact", type=pathlib.Path, required=True)
@@ -144,10 +183,17 @@ def main():
     parser.add_argument("--machine", default="harmony-1080ti")
     parser.add_argument("--write", type=pathlib.Path)
     parser.add_argument("--originals", action="store_true")
+    parser.add_argument("--variants", action="store_true")
     arguments = parser.parse_args()
-    text, faster = originals(arguments) if arguments.originals else (attainable(arguments), [])
+    faster, markers = [], MARKERS
+    if arguments.originals:
+        (text, faster), markers = originals(arguments), ORIGINALS
+    elif arguments.variants:
+        text, markers = variants(arguments), VARIANTS
+    else:
+        text = attainable(arguments)
     if arguments.write:
-        measuring.replace_between(arguments.write, ORIGINALS if arguments.originals else MARKERS, text)
+        measuring.replace_between(arguments.write, markers, text)
     else:
         print(text)
     if faster:

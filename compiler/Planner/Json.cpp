@@ -343,6 +343,12 @@ std::string useOfSchema(const std::string &schema) {
 json summaryJson(const Planned &planned, const Problem &problem) {
   const Plan &plan = planned.plan;
   double bound = planned.boundSeconds;
+  json others = json::array();
+  for (const RunnerUp &other : planned.runnersUp)
+    others.push_back({{"form", other.form},
+                      {"iteration_s", other.seconds},
+                      {"swap_bytes", other.swapBytes},
+                      {"peak_bytes", other.peakBytes}});
   return {{"iteration_s", plan.seconds},
           {"samples_per_s", plan.seconds > 0
                                 ? static_cast<double>(plan.batch) / plan.seconds
@@ -350,6 +356,7 @@ json summaryJson(const Planned &planned, const Problem &problem) {
           {"bound_s", bound},
           {"distance", bound > 0 ? plan.seconds / bound : 0},
           {"form", planned.form},
+          {"best_of_forms", std::move(others)},
           {"compute_bound_s", problem.computeBoundSeconds()},
           {"training_state_bytes", problem.trainingStateBytes()},
           {"min_device_bytes", planned.minDeviceBytes},
