@@ -120,8 +120,11 @@ void Estimator::add(const Layout &layout, const Pack &pack, int device,
   double held = pack.tensors + (pack.backward ? pack.gradients : 0) +
                 pack.stashes * static_cast<double>(pack.microbatch) +
                 pack.leaves;
-  load.most = std::max(load.most,
-                       held + (pack.backward ? pack.saved : 0) + pack.largest);
+  // Groups of one device recompute one segment at a time.
+  double saved = again && layout.pipeline == 1 ? pack.segment
+                 : pack.backward               ? pack.saved
+                                               : 0;
+  load.most = std::max(load.most, held + saved + pack.largest);
   load.ahead =
       std::max(load.ahead, pack.tensors + (pack.backward ? pack.gradients : 0));
   if (pack.backward || !problem.training)

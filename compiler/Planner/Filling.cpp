@@ -52,27 +52,54 @@ std::vector<int64_t> backwardSizes(const Problem &problem,
   return sizes;
 }
 
-/// By value: whether phases of different microbatches use it. It then goes
-/// through the host, and no part of it may stay on the way.
-std::vector<char> mixedValues(const Problem &problem, const Layout &layout) {
+/// By layer: the pack of each direction and its microbatch.
+struct LayerPacks {
+  std::vector<int> forward, backward;
+  std::vector<int64_t> forwardSize, backwardSize;
+
+  LayerPacks(const Problem &problem, const Layout &layout)
+      : forward(problem.layers.size(), -1), backward(forward),
+        forwardSize(problem.layers.size(), layout.forwardMicrobatch),
+        backwardSize(backwardSizes(problem, layout)) {
+    for (int p = 0; p < static_cast<int>(layout.backwardEnds.size()); ++p)
+      for (int l = layout.firstBackward(p); l <= layout.backwardEnds[p]; ++l) {
+        backward[l] = p;
+        forwardSize[l] = backwardSize[l];
+      }
+    for (int f = 0; f < static_cast<int>(layout.forwardEnds.size()); ++f)
+      for (int l = layout.firstForward(f); l <= layout.forwardEnds[f]; ++l) {
+        forward[l] = f;
+        forwardSize[l] = layout.forwardSize(f);
+      }
+  }
+};
+
+/// Layers that make or read a value.
+std::vector<int> usersOf(const Value &value) {
+  std::vector<int> users = value.consumers;
+  if (!value.isInput())
+    users.push_back(value.producer);
+  return users;
+}
+
+/// By value: whether phases of different microbatches use it, or `gradients`,
+/// its gradient. It then goes through the host, and no part of it may stay on
+/// the way.
+std::vector<char> mixedValues(const Problem &problem, const Layout &layout,
+                              bool gradients) {
   std::vector<char> mixed(problem.values.size(), 0);
   if (layout.forwardSizes.empty() && layout.backwardSizes.empty() &&
       (layout.forwardMicrobatch == layout.backwardMicrobatch ||
        layout.backwardEnds.empty()))
     return mixed;
-  std::vector<int64_t> backward = backwardSizes(problem, layout);
-  std::vector<int64_t> forward = backward;
-  for (int f = 0; f < static_cast<int>(layout.forwardEnds.size()); ++f)
-    for (int l = layout.firstForward(f); l <= layout.forwardEnds[f]; ++l)
-      forward[l] = layout.forwardSize(f);
+  LayerPacks packs(problem, layout);
   for (size_t v = 0; v < mixed.size(); ++v) {
-    const Value &value = problem.values[v];
-    std::vector<int> users = value.consumers;
-    if (!value.isInput())
-      users.push_back(value.producer);
-    for (int l : users)
-      mixed[v] |= forward[l] != forward[users.front()] ||
-                  backward[l] != forward[users.front()];
+    std::vector<int> users = usersOf(problem.values[v]);
+    for (int l : users) {
+      int64_t u = packs.backwardSize[users.front()];
+      mixed[v] |= packs.backwardSize[l] != u ||
+                  (!gradients && packs.forwardSize[l] != u);
+    }
   }
   return mixed;
 }
@@ -184,10 +211,14 @@ Decisions Filling::moved(const Decisions &from, Layout layout,
   choices.holdGradient = from.choices.holdGradient;
   choices.place = from.choices.place;
   choices.gradientPlace = from.choices.gradientPlace;
-  std::vector<char> mixed = mixedValues(problem, decisions.layout);
-  for (size_t v = 0; v < mixed.size(); ++v)
-    if (mixed[v])
-      choices.place[v] = choices.gradientPlace[v] = Place::Host;
+  for (bool gradients : {false, true}) {
+    std::vector<char> mixed = mixedValues(problem, decisions.layout, gradients);
+    std::vector<Place> &places =
+        gradients ? choices.gradientPlace : choices.place;
+    for (size_t v = 0; v < mixed.size(); ++v)
+      if (mixed[v])
+        places[v] = Place::Host;
+  }
   std::vector<int> &keep = decisions.layout.keep;
   keep.resize(problem.layers.size(), 0);
   std::vector<char> can = decisions.layout.canKeep();
@@ -212,7 +243,7 @@ void Filling::keepOutputs(Decisions &decisions) const {
     for (int l = layout.firstBackward(p); l <= layout.backwardEnds[p]; ++l)
       pack[l] = p;
   std::vector<int64_t> sizes = backwardSizes(problem, layout);
-  std::vector<char> mixed = mixedValues(problem, layout);
+  std::vector<char> mixed = mixedValues(problem, layout, false);
   auto keepsBytes = [&](int layer) {
     return problem.cost(layer, sizes[layer]).keptBytes(layout.keep[layer]) > 0;
   };
@@ -230,36 +261,86 @@ void Filling::keepOutputs(Decisions &decisions) const {
 //===----------------------------------------------------------------------===//
 
 Filling::Ladder Filling::overlapLadder(const Decisions &from) const {
-  return {{everywhere(from.layout), everywhere(from.layout),
-           everywhere(from.layout)},
-          [](Decisions &decisions, int item) {
+  std::vector<int> all = everywhere(from.layout);
+  return {{all, all, all}, [](Decisions &decisions, int item) {
             Choices &choices = decisions.choices;
             if (item == 0)
-              choices.slots = 2;
-            else if (item == 1)
-              choices.overlap = choices.stay;
-            else if (choices.overlap)
               choices.runs = fineRuns;
+            else if (item == 1)
+              choices.slots = 2;
+            else
+              choices.overlap = choices.stay;
           }};
 }
 
+/// First what passes no pack's end, which costs nothing; then what takes the
+/// least memory beyond the slots it has anyway.
 Filling::Ladder Filling::adjacentLadder(const Decisions &from) const {
   if (!stay())
     return {};
-  return {{everywhere(from.layout)}, [this](Decisions &decisions, int) {
-            std::vector<char> mixed = mixedValues(problem, decisions.layout);
-            for (std::vector<Place> *places :
-                 {&decisions.choices.place, &decisions.choices.gradientPlace})
-              for (size_t v = 0; v < places->size(); ++v)
-                if (!mixed[v] && (*places)[v] == Place::Host)
-                  (*places)[v] = Place::Adjacent;
-          }};
+  struct Item {
+    int value;
+    bool gradient;
+    int64_t more, bytes;
+  };
+  std::vector<Item> items;
+  std::vector<std::pair<int, bool>> inner;
+  LayerPacks packs(problem, from.layout);
+  int64_t share = sharesOf(problem.batch, from.layout.groups).front();
+  for (bool gradients : {false, true}) {
+    std::vector<char> mixed = mixedValues(problem, from.layout, gradients);
+    for (int v = 0; v < static_cast<int>(problem.values.size()); ++v) {
+      const Value &value = problem.values[v];
+      if (mixed[v] || value.consumers.empty())
+        continue;
+      std::vector<int> users = usersOf(value);
+      bool crosses = false;
+      for (int l : users)
+        crosses |= packs.backward[l] != packs.backward[users.front()] ||
+                   packs.forward[l] != packs.forward[users.front()];
+      if (!crosses) {
+        inner.push_back({v, gradients});
+        continue;
+      }
+      int64_t u = packs.backwardSize[users.front()];
+      int64_t bytes = value.bytesPerSample;
+      items.push_back(
+          {v, gradients, bytes * std::max<int64_t>(0, share - 2 * u), bytes});
+    }
+  }
+  std::stable_sort(
+      items.begin(), items.end(), [](const Item &a, const Item &b) {
+        return a.more != b.more ? a.more < b.more : a.bytes > b.bytes;
+      });
+  LayerPlaces layers(problem, from.layout);
+  Ladder ladder;
+  ladder.places.push_back(everywhere(from.layout));
+  for (const Item &item : items) {
+    std::set<int> places;
+    for (int l : usersOf(problem.values[item.value]))
+      layers.add(places, l);
+    ladder.places.push_back(listOf(places));
+  }
+  ladder.take = [items, inner](Decisions &decisions, int taken) {
+    auto stays = [&](int v, bool gradient) {
+      Choices &choices = decisions.choices;
+      Place &place = gradient ? choices.gradientPlace[v] : choices.place[v];
+      if (place == Place::Host)
+        place = Place::Adjacent;
+    };
+    if (taken > 0)
+      stays(items[taken - 1].value, items[taken - 1].gradient);
+    else
+      for (auto [v, gradient] : inner)
+        stays(v, gradient);
+  };
+  return ladder;
 }
 
 /// Values that live over the fewest layers first, and their gradients.
 Filling::Ladder Filling::valueLadder(const Decisions &from) const {
   std::vector<int> order;
-  std::vector<char> mixed = mixedValues(problem, from.layout);
+  std::vector<char> mixed = mixedValues(problem, from.layout, false);
   for (int v = 0; stay() && v < static_cast<int>(problem.values.size()); ++v)
     if (!problem.values[v].consumers.empty() && !mixed[v])
       order.push_back(v);

@@ -47,8 +47,8 @@ using Strategy = std::vector<Rung>;
 /// Bytes, by device.
 using Limits = std::vector<int64_t>;
 
-/// Runs of a phase where there is memory for loads ahead: enough to begin with
-/// what is there, few enough for a search; its last steps try other numbers.
+/// Runs of a phase: enough to begin with what is there, few enough for a search;
+/// its last steps try other numbers.
 inline constexpr int fineRuns = 8;
 
 class Filling {

@@ -171,6 +171,7 @@ private:
   double best = std::numeric_limits<double>::infinity();
   int simulated = 0;
   int64_t effortAlone = 0; ///< of searches in one group
+  int64_t costliest = 0;   ///< of one filling
   int64_t hostNeeded = 0;
 
   static std::string formOf(const Layout &layout) {
@@ -367,10 +368,12 @@ private:
             const std::optional<Shape> &shape = {}) {
     Limits limits = filling.lessOthers(from, capacity);
     for (int attempt = 0; attempt < 4; ++attempt) {
+      int64_t before = filling.effort();
       if (!filling.fits(from, limits))
         return;
       std::vector<int64_t> over = consider(
           filling.climb(from, strategy, limits), {shape, &strategy, true});
+      costliest = std::max(costliest, filling.effort() - before);
       bool fit = true;
       for (int d = 0; d < devices; ++d)
         if (over[d] > 0) {
@@ -705,7 +708,7 @@ private:
     return order;
   }
 
-  bool mayGoOn() const { return filling.effort() < 2 * mostEffort; }
+  bool mayGoOn() const { return filling.effort() + costliest < 2 * mostEffort; }
 
   void stepFrom(size_t from) {
     for (bool better = true; better && mayGoOn();) {
@@ -738,13 +741,12 @@ private:
     }
   }
 
-  /// With its phases in more Runs, or fewer, where loads come ahead.
+  /// With its phases in more Runs, or fewer.
   void tryRuns(size_t from) {
     Decisions decisions = candidates[from].choices;
     Origin origin = origins[from];
     int current = decisions.choices.runs;
-    for (int runs = 2; decisions.choices.overlap && runs <= Choices::mostRuns;
-         runs *= 2) {
+    for (int runs = 2; runs <= Choices::mostRuns; runs *= 2) {
       decisions.choices.runs = runs;
       if (runs != current && mayGoOn())
         consider(decisions, origin);

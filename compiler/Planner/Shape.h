@@ -27,14 +27,19 @@ struct Shape {
   /// Of a device's memory: what the turn, a backward pack and a forward pack
   /// may fill.
   double turnPart = 0, backwardPart = 0, forwardPart = 0;
-  /// Of a device's memory, saved blocks that are recomputed at a time, if one
-  /// layer has no more; 0: those of a whole pack.
-  double segmentPart = 0;
+  /// Backward packs are recomputed by segments, as few as fit.
+  bool segments = false;
+  /// Room for the tensors of the next pack, and for gradients of the one
+  /// before.
+  bool ahead = false;
   /// Tensors and what a group has of the states stay: packs fill the rest.
   bool resident = false;
 
   //===--- pipelines ---===//
 
+  /// Of a device's memory, saved blocks that are recomputed at a time, if one
+  /// layer has no more; 0: those of a whole pack.
+  double segmentPart = 0;
   Placement placement = Placement::Mirror;
   int packs = 0;         ///< of the layers, the turn included
   bool evenTime = false; ///< packs of equal time rather than equal bytes
@@ -66,24 +71,28 @@ private:
   const Machine &machine;
   bool mixes = false;
 
-  /// Sums over the layers before, at one microbatch size.
+  /// At one microbatch size. Sums are over the layers before.
   struct Sums {
     int64_t microbatch = 1;
-    std::vector<double> forward, backward, saved;
-    /// Of a saved block's bytes times the outputs': over the bytes of a
+    std::vector<double> forward, backward; ///< seconds, sums
+    std::vector<double> saved; ///< bytes of saved blocks and outputs, sums
+    /// Of a layer's saved bytes times its outputs', sums: over the bytes of a
     /// segment, what its stashes take.
     std::vector<double> stashes;
-    std::vector<double> largest; ///< of one layer: saved block, workspace
+    std::vector<double> beside;  ///< of one layer: gradients, workspace
+    std::vector<double> largest; ///< of one layer: all that a forward needs
   };
   std::vector<Sums> sums; ///< by Problem::microbatches
   std::vector<double> tensors,
-      gradients; ///< bytes, sums over the layers before
+      gradients;                ///< bytes, sums over the layers before
+  std::vector<double> crossing; ///< bytes of a sample, into each layer
   double states = 0;
 
   struct Packing;
+  class Packer;
   Layout packedLayout(const Shape &shape) const;
   void beginSegments(Layout &layout, double bytes) const;
-  double tailCost(int groups) const;
+  void splitPack(Layout &layout, int pack, int segments) const;
   std::vector<double> weightsOf(int64_t microbatch, bool ofTime) const;
 };
 
