@@ -122,6 +122,7 @@ private:
   void storePart(int t, Part &part, std::vector<int> &list);
   int loadPart(int t, const Part &part, int device, std::vector<int> &list);
   int copyPart(int t, const Part &part, int device, std::vector<int> &list);
+  void leaveBehind(int t, const Part &part);
   int collectPart(int t, const Part &part);
   int ownersPhase(int t, int layer) const;
   void addContributions();

@@ -126,6 +126,18 @@ int TensorBuilder::ownersPhase(int t, int layer) const {
   return found;
 }
 
+/// With overlap a part leaves while its device runs the next phase, which has
+/// its memory elsewhere.
+void TensorBuilder::leaveBehind(int t, const Part &part) {
+  int collect = decisions[t].collectPhase;
+  if (!choices.overlap || collect >= b.phaseCount())
+    return;
+  int next = b.nextOn(part.device, collect);
+  if (next < b.phaseCount())
+    b.cover(part.buffer, b.phases[next].runs.back(), b.lastStep(next),
+            b.lastStep(next));
+}
+
 /// To the device that updates. Where phases are several Runs, the copy has its
 /// place from the Run on that completes the gradient there, so that it is made
 /// while the others still run.
@@ -134,6 +146,7 @@ int TensorBuilder::collectPart(int t, const Part &part) {
   int useCount = static_cast<int>(tensor.gradientUses.size());
   int layer = tensor.gradientUses[part.number % useCount].layer;
   Section &section = b.sections[decisions[t].collectPhase];
+  leaveBehind(t, part);
   int p = choices.runs > 1 ? ownersPhase(t, layer) : -1;
   if (p < 0)
     return copyPart(t, part, decisions[t].owner, section.updates);
@@ -388,6 +401,10 @@ void TensorBuilder::addState(int t, int event, std::vector<int> &list,
   }
   int buffer = b.makeBuffer(Content::State, owner, t, -1, bytes);
   b.touch(event, buffer, true);
+  // While the owner runs the phase in between, if there is one.
+  if (int p = decisions[t].updatePhase;
+      p < b.phaseCount() && p != decisions[t].collectPhase)
+    b.cover(buffer, b.phases[p].runs.front(), 0, 0);
   list.push_back(b.makeTransfer(EventKind::LoadState, inTensors, t, -1, -1,
                                 bytes, buffer, b.stateHome(t)));
   stores.push_back(b.makeTransfer(EventKind::StoreState, outTensors, t, -1, -1,
