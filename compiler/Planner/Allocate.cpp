@@ -122,11 +122,11 @@ private:
     int first, last;
   };
   struct Window {
-    std::vector<Placed> placed; ///< by address
-    /// So many of them, up to an address, leave no gap and are live throughout:
+    /// Up to here, what is live throughout the window leaves no gap, so that
     /// all else in the window lies above.
-    size_t solid = 0;
     int64_t solidEnd = 0;
+    std::vector<Placed> above; ///< by address
+    size_t solid = 0;          ///< the first of `above` lie below after all
   };
   /// Window w has points [w * stride, (w + 2) * stride).
   struct Level {
@@ -134,7 +134,7 @@ private:
     std::vector<Window> windows;
     size_t lastUse = 0; ///< in the order: nobody looks for a gap here behind it
   };
-  static constexpr int leastStride = 16, growth = 4;
+  static constexpr int leastStride = 64, growth = 4;
   std::vector<Level> levels;
   int pointCount = 0;
   std::vector<int64_t> offsets;
@@ -150,7 +150,7 @@ private:
       level.stride = static_cast<int>(stride);
       level.lastUse = 0;
       for (Window &window : level.windows) {
-        window.placed.clear();
+        window.above.clear();
         window.solid = 0;
         window.solidEnd = 0;
       }
@@ -175,26 +175,33 @@ private:
     for (int w = std::max(0, placed.first / level.stride - 1);
          w <= placed.last / level.stride; ++w) {
       Window &window = level.windows[w];
-      std::vector<Placed> &list = window.placed;
-      list.insert(std::upper_bound(list.begin() + window.solid, list.end(),
-                                   placed,
-                                   [](const Placed &a, const Placed &b) {
-                                     return a.begin < b.begin;
-                                   }),
-                  placed);
-      int first = w * level.stride, end = first + 2 * level.stride;
-      while (window.solid < list.size() &&
-             list[window.solid].begin == window.solidEnd &&
-             list[window.solid].first <= first &&
-             list[window.solid].last + 1 >= std::min(end, pointCount))
-        window.solidEnd = list[window.solid++].end;
+      std::vector<Placed> &above = window.above;
+      int first = w * level.stride;
+      int last = std::min(first + 2 * level.stride, pointCount) - 1;
+      auto liesOnSolid = [&](const Placed &other) {
+        return other.begin == window.solidEnd && other.first <= first &&
+               other.last >= last;
+      };
+      if (liesOnSolid(placed)) {
+        window.solidEnd = placed.end;
+        for (; window.solid < above.size() && liesOnSolid(above[window.solid]);
+             ++window.solid)
+          window.solidEnd = above[window.solid].end;
+        continue;
+      }
+      above.insert(std::upper_bound(above.begin() + window.solid, above.end(),
+                                    placed,
+                                    [](const Placed &a, const Placed &b) {
+                                      return a.begin < b.begin;
+                                    }),
+                   placed);
     }
   }
 
   static int64_t firstGap(const Item &item, const Window &window) {
     int64_t at = window.solidEnd;
-    for (size_t i = window.solid; i < window.placed.size(); ++i) {
-      const Placed &placed = window.placed[i];
+    for (size_t i = window.solid; i < window.above.size(); ++i) {
+      const Placed &placed = window.above[i];
       if (placed.first > item.last || placed.last < item.first ||
           placed.end <= at)
         continue;
