@@ -452,6 +452,7 @@ private:
       sortByNeed(section.loads);
       sortByNeed(section.gathers);
       sortByNeed(section.collected);
+      sortByNeed(section.among);
     }
     sortByNeed(firstGathers);
     std::vector<int> order = prefix;
@@ -471,11 +472,19 @@ private:
       append(order, section.lateLoads);
       append(order, section.zeros);
       append(order, section.before);
+      auto among = section.among.begin();
+      auto appendAmong = [&](int part) {
+        for (; among != section.among.end() && neededBy[*among] <= part;
+             ++among)
+          order.push_back(*among);
+      };
+      appendAmong(-1);
       for (int part = 0; part < partCount(p); ++part) {
         if (part > 0 && info.parts[part] == info.split)
           append(order, section.between);
         if (part == 0 || info.runs[part] != info.runs[part - 1])
           order.push_back(info.runs[part]);
+        appendAmong(part);
       }
       append(order, section.after);
       append(order, section.contributions);

@@ -70,7 +70,8 @@ struct Choices {
   /// The steps of a phase are up to so many Runs of about equal time, so that
   /// what its first layers need, or its last ones leave, is waited for by them
   /// alone; parts of gradients then go to the device that updates while the
-  /// rest of the backward runs. 1 to mostRuns.
+  /// rest of the backward runs, and updates stand among the Runs of phases of
+  /// one microbatch. 1 to mostRuns.
   int runs = 1;
   static constexpr int mostRuns = 32;
   int slots = 2; ///< of the rings through which values are swapped

@@ -73,6 +73,9 @@ struct Section {
   /// still runs.
   std::vector<int> collected;
   std::vector<int> updates, storesNow, stores;
+  /// Updates, and what they load and store, that stand among the Runs of the
+  /// phase, each behind its part neededBy; -1: in front of all.
+  std::vector<int> among;
   /// On the host, behind the stores that are issued with this phase.
   std::vector<int> hostContributions, hostUpdates;
 };
@@ -123,7 +126,7 @@ public:
   int chainCount = 0;
   std::vector<Event> events; ///< in order of creation; see queueOf
   /// By event, of loads and gathers the first part of the phase that needs
-  /// them, by which they are issued; 0 elsewhere.
+  /// them, by which they are issued; see Section::among; 0 elsewhere.
   std::vector<int> neededBy;
   std::vector<int> prefix;       ///< events before all phases
   std::vector<int> firstGathers; ///< likewise

@@ -58,6 +58,8 @@ private:
     std::map<int, int> residents; ///< buffers by device
     int updateBuffer = -1;
     bool loadForUpdate = false;
+    /// Behind which part of `updatePhase` the update is; -1: behind the phase.
+    int updatePart = -1;
   };
 
   /// A part of a gradient, once complete.
@@ -128,6 +130,8 @@ private:
   int hostUpdateOf(int t) const { return b.phase(decisions[t].lastAdd).device; }
   void addHostContribution(int t);
   void addDeviceContribution(int t);
+  int earliestPart(int t) const;
+  void spreadUpdates();
   void addUpdates();
   void addHostUpdate(int t);
   void addDeviceUpdate(int t, std::vector<int> &pendingStores,

@@ -127,15 +127,20 @@ int TensorBuilder::ownersPhase(int t, int layer) const {
 }
 
 /// With overlap a part leaves while its device runs the next phase, which has
-/// its memory elsewhere.
+/// its memory elsewhere: until the update, where that is among the phase's
+/// Runs.
 void TensorBuilder::leaveBehind(int t, const Part &part) {
   int collect = decisions[t].collectPhase;
   if (!choices.overlap || collect >= b.phaseCount())
     return;
   int next = b.nextOn(part.device, collect);
-  if (next < b.phaseCount())
-    b.cover(part.buffer, b.phases[next].runs.back(), b.lastStep(next),
-            b.lastStep(next));
+  if (next >= b.phaseCount())
+    return;
+  int step = b.lastStep(next), last = decisions[t].updatePart;
+  const PhaseInfo &info = b.phases[next];
+  if (last >= 0 && b.phase(next).trips == 1 && last + 1 < b.partCount(next))
+    step = info.parts[last + 1] - 1;
+  b.cover(part.buffer, info.runs[b.partOf(next, step)], step, step);
 }
 
 /// To the device that updates. Where phases are several Runs, the copy has its
@@ -230,7 +235,54 @@ void TensorBuilder::addDeviceContribution(int t) {
 
 //===--- updates ---===//
 
+/// The part of the phase of its update behind which a tensor may be updated,
+/// while the Runs of the other parts go on; -1: none. A loop has them all until
+/// it is left.
+int TensorBuilder::earliestPart(int t) const {
+  const Decision &decision = decisions[t];
+  int p = decision.updatePhase;
+  if (choices.runs == 1 || !decision.updated || decision.onHost ||
+      p >= b.phaseCount() || b.phase(p).trips > 1 ||
+      b.phase(p).device != decision.owner)
+    return -1;
+  if (decision.collectPhase < p)
+    return 0;
+  if (collects(t))
+    return -1;
+  int part = 0;
+  for (const Access &access : decision.accesses)
+    for (int of = 0; access.phase == p && of < b.partCount(p); ++of)
+      if (access.parts >> of & 1)
+        part = std::max(part, of);
+  for (const GradientUse &use : problem.tensors[t].gradientUses)
+    if (int step = b.findStep(p, use.layer, StepKind::Backward); step >= 0)
+      part = std::max(part, b.partOf(p, step));
+  return part;
+}
+
+/// Evenly over the parts of their phase, so that states come and go while it
+/// computes; in the order in which gradients are complete.
+void TensorBuilder::spreadUpdates() {
+  std::map<int, std::vector<std::pair<int, int>>> byPhase; // part, tensor
+  for (int t = tensorCount() - 1; t >= 0; --t)
+    if (int part = earliestPart(t); part >= 0)
+      byPhase[decisions[t].updatePhase].push_back({part, t});
+  for (auto &[phase, list] : byPhase) {
+    std::stable_sort(
+        list.begin(), list.end(),
+        [](const auto &x, const auto &y) { return x.first < y.first; });
+    int count = static_cast<int>(list.size()), parts = b.partCount(phase);
+    for (int i = 0; i < count; ++i) {
+      auto [earliest, t] = list[i];
+      int part = std::max(earliest, 1 + i * (parts - 1) / count);
+      if (part + 1 < parts)
+        decisions[t].updatePart = part;
+    }
+  }
+}
+
 void TensorBuilder::addUpdates() {
+  spreadUpdates();
   std::vector<int> order;
   for (int t = 0; t < tensorCount(); ++t)
     if (decisions[t].updated)
@@ -287,7 +339,10 @@ void TensorBuilder::addDeviceUpdate(int t, std::vector<int> &pendingStores,
                                     std::vector<int> &refreshes) {
   const Decision &decision = decisions[t];
   const Tensor &tensor = problem.tensors[t];
-  std::vector<int> &list = b.sections[decision.updatePhase].updates;
+  Section &section = b.sections[decision.updatePhase];
+  bool among = decision.updatePart >= 0;
+  std::vector<int> loads;
+  std::vector<int> &list = among ? loads : section.updates;
   int event =
       b.makeEvent(EventKind::Update, decision.owner, computeLane, t, -1, -1);
   std::vector<int> stores;
@@ -318,6 +373,17 @@ void TensorBuilder::addDeviceUpdate(int t, std::vector<int> &pendingStores,
     }
     b.touch(event, buffer, false);
   }
+  if (among) {
+    for (int load : loads)
+      b.neededBy[load] = decision.updatePart - 1;
+    for (int store : stores)
+      b.neededBy[store] = decision.updatePart;
+    b.neededBy[event] = decision.updatePart;
+    append(section.among, loads);
+    section.among.push_back(event);
+    append(section.among, stores);
+    return;
+  }
   list.push_back(event);
   append(list, pendingStores);
   pendingStores.clear();
@@ -341,8 +407,9 @@ void TensorBuilder::addState(int t, int event, std::vector<int> &list,
   int buffer = b.makeBuffer(Content::State, owner, t, -1, bytes);
   b.touch(event, buffer, true);
   // While the owner runs the phase in between, if there is one.
-  if (int p = decisions[t].updatePhase;
-      p < b.phaseCount() && p != decisions[t].collectPhase)
+  if (int p = decisions[t].updatePhase; p < b.phaseCount() &&
+                                        p != decisions[t].collectPhase &&
+                                        decisions[t].updatePart < 0)
     b.cover(buffer, b.phases[p].runs.front(), 0, 0);
   list.push_back(b.makeTransfer(EventKind::LoadState, inTensors, t, -1, -1,
                                 bytes, buffer, b.stateHome(t)));

@@ -373,7 +373,7 @@ private:
   //===--- counts ---===//
 
   /// The Runs of a phase have its steps in order. All that belongs to a phase
-  /// is adjacent.
+  /// of several microbatches, which is a loop, is adjacent.
   void checkRuns() {
     std::vector<int> done(plan.phases.size(), 0);
     std::vector<int> lastEvent(plan.phases.size(), -1);
@@ -382,7 +382,7 @@ private:
       if (event.phase < 0)
         continue;
       int &last = lastEvent[event.phase];
-      if (last >= 0 && last != e - 1)
+      if (last >= 0 && last != e - 1 && event.trips > 1)
         report.add("structure",
                    "events of phase " + number(event.phase) +
                        " are not adjacent",

@@ -10,13 +10,13 @@
 // a compiler needs is here: nothing has to be decided again downstream.
 //
 // Order. Every queue executes its events in the order of `events`. The value
-// transfers of a phase and its Runs are its group: adjacent in `events`
-// (LoadValue ... Run StoreValue CopyValue ...), each a loop over the phase's
-// microbatches. Those of one group that share a queue are one loop there,
-// iteration by iteration: see queueLoops. Beyond queue order only waits order
-// anything. A wait may name an event of a later group (a ring into which
-// another device's phase copies); that nothing deadlocks is for verify() to
-// show.
+// transfers of a phase and its Runs are its group (LoadValue ... Run StoreValue
+// CopyValue ...), each a loop over the phase's microbatches; where there are
+// several they are adjacent in `events`. Those of one group that share a queue
+// are one loop there, iteration by iteration: see queueLoops. Beyond queue
+// order only waits order anything. A wait may name an event of a later group (a
+// ring into which another device's phase copies); that nothing deadlocks is for
+// verify() to show.
 //
 // Samples. A phase covers samples [firstSample, firstSample + trips *
 // microbatch) of the minibatch. Every layer's forward and backward cover all

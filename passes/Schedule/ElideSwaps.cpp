@@ -417,6 +417,11 @@ LogicalResult harmony::verifySwaps(ProgramOp program, const planner::Plan &plan,
   llvm::erase_if(*transfers, [&](const ProgramTransfer &transfer) {
     return isResidentLoad(transfer, plan);
   });
+  // What is issued among the Runs of a pack stands behind the pack.
+  llvm::stable_sort(*transfers,
+                    [](const ProgramTransfer &a, const ProgramTransfer &b) {
+                      return a.copy.event < b.copy.event;
+                    });
   std::vector<planner::Transfer> required =
       planner::requiredTransfers(plan, problem);
   for (size_t i = 0; i < std::max(transfers->size(), required.size()); ++i) {

@@ -85,8 +85,10 @@ public:
     for (Operation &op : program.getBlock())
       if (failed(add(op)))
         return failure();
-    if (!resident)
+    if (!resident) {
+      sortGroups();
       addReleases();
+    }
     number();
     return emit();
   }
@@ -192,8 +194,8 @@ private:
       group.steps[at.step].ops.push_back(op);
       return success();
     }
-    bool joins =
-        pack && !queue.groups.empty() && queue.groups.back().pack == pack;
+    bool joins = pack && pack.getTrips() > 1 && !queue.groups.empty() &&
+                 queue.groups.back().pack == pack;
     if (!joins) {
       Group group;
       group.pack = pack;
@@ -214,6 +216,25 @@ private:
     return queues[at.queue].groups[at.group].steps[at.step];
   }
   Group &groupAt(Position at) { return queues[at.queue].groups[at.group]; }
+
+  /// In the plan's order: among the Runs of one microbatch there may be other
+  /// events, as updates.
+  void sortGroups() {
+    auto eventOf = [&](const Group &group) {
+      int64_t event = group.steps.front().event;
+      return event >= planEvents ? -1 : event; // before the plan's first event
+    };
+    for (auto [number, queue] : llvm::enumerate(queues)) {
+      llvm::stable_sort(queue.groups, [&](const Group &a, const Group &b) {
+        return eventOf(a) < eventOf(b);
+      });
+      for (auto [index, group] : llvm::enumerate(queue.groups))
+        for (const Step &step : group.steps) {
+          positions[step.event].queue = static_cast<int>(number);
+          positions[step.event].group = static_cast<int>(index);
+        }
+    }
+  }
 
   //===--- releases ------------------------------------------------------===//
 

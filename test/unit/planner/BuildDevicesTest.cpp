@@ -114,6 +114,48 @@ TEST(BuildDevices, CopiesGoIntoRingsWhereTheReceiverIsFree) {
   EXPECT_EQ(destination(plan, next, Content::ValueGradient).slots, 2);
 }
 
+/// Updates on a device between two Runs of one phase there.
+int updatesAmongRuns(const Plan &plan) {
+  int found = 0;
+  for (const std::vector<QueueLoop> &loops : queueLoops(plan))
+    for (size_t i = 1; i + 1 < loops.size(); ++i) {
+      auto eventAt = [&](size_t at) -> const Event & {
+        return plan.events[loops[at].events.front()];
+      };
+      size_t behind = i + 1;
+      while (behind < loops.size() && eventAt(behind).phase < 0)
+        ++behind;
+      size_t before = i;
+      while (before > 0 && eventAt(before).phase < 0)
+        --before;
+      found += eventAt(i).kind == EventKind::Update && behind < loops.size() &&
+               eventAt(before).phase >= 0 &&
+               eventAt(before).phase == eventAt(behind).phase;
+    }
+  return found;
+}
+
+TEST(BuildDevices, UpdatesStandAmongTheRunsOfOneMicrobatch) {
+  auto among = [](int64_t batch, int groups, int runs) {
+    Problem problem = chain(9, batch);
+    Choices choices = pipeline(problem, groups, 1, 3, 1);
+    choices.overlap = choices.stay = true;
+    choices.updateOnHost.assign(problem.tensors.size(), 0);
+    choices.runs = runs;
+    Plan plan = makePlan(problem, linked(groups), choices);
+    EXPECT_EQ(problemsOf(plan, problem, linked(groups)), "");
+    return updatesAmongRuns(plan);
+  };
+  // Alone, a gradient is complete behind its own Run, but for the last of each
+  // of the three packs. Of several groups gradients come from elsewhere, and
+  // are added up in the phase behind, of which there is one less.
+  EXPECT_EQ(among(1, 1, 8), 6);
+  EXPECT_EQ(among(2, 2, 8), 6);
+  EXPECT_EQ(among(2, 2, 1), 0);
+  // A loop has all of its Runs before it is left.
+  EXPECT_EQ(among(4, 2, 8), 0);
+}
+
 TEST(BuildDevices, NoRingHoldsUpWhatAnUpdateWaitsFor) {
   // Two packs back and forth between devices 0 and 1; the last but one backward
   // pack (device 0) hands its gradient to the next (device 1).
