@@ -217,10 +217,14 @@ private:
         continue;
       int last = l;
       for (int v : problem.layers[l].outputs)
-        for (int consumer : problem.values[v].consumers)
-          if (consumer <= of.lastLayer && (again[consumer - of.firstLayer] ||
-                                           inputUse(consumer, v).backwardReads))
+        for (int consumer : problem.values[v].consumers) {
+          if (consumer > of.lastLayer)
+            break;
+          const ValueUse &use = inputUse(consumer, v);
+          if (use.backwardReads ||
+              (again[consumer - of.firstLayer] && readsAgain(p, consumer, use)))
             last = std::max(last, consumer);
+        }
       need |= last > l;
       for (int m = l + 1; m <= last; ++m)
         joined[m - of.firstLayer] = 1;

@@ -170,6 +170,13 @@ public:
            phase(p).level(layer) == 0;
   }
 
+  /// Whether the recomputation of a layer in a B phase, if there is one, reads
+  /// what is used.
+  template <typename Use>
+  bool readsAgain(int p, int layer, const Use &use) const {
+    return phase(p).level(layer) < use.recomputeReads;
+  }
+
   /// The phase behind which `p`'s delayed stores are issued.
   int storePoint(int p) const { return choices.overlap ? phases[p].next : p; }
   /// The first phase on a device behind `p`, or the number of phases.

@@ -57,7 +57,9 @@ std::vector<TensorBuilder::Access> TensorBuilder::runAccesses(int t) const {
       accesses.push_back(
           {p, b.partsOf(p, layer, StepKind::Forward), use.forwardWrites});
     for (int p : b.backwardPhases[layer]) {
-      Parts parts = b.partsOf(p, layer, StepKind::Recompute);
+      Parts parts = 0;
+      if (b.readsAgain(p, layer, use))
+        parts = b.partsOf(p, layer, StepKind::Recompute);
       if (use.backwardReads)
         parts |= b.partsOf(p, layer, StepKind::Backward);
       if (parts != 0)

@@ -140,8 +140,10 @@ void ValueBuilder::addInnerValue(int v, int p, StepKind made, Content content) {
   for (int consumer : value.consumers) {
     if (consumer > phase.lastLayer)
       break;
-    last = std::max(last, b.findStep(p, consumer, made));
-    if (b.inputUse(consumer, v).backwardReads)
+    const ValueUse &use = b.inputUse(consumer, v);
+    if (made == StepKind::Forward || b.readsAgain(p, consumer, use))
+      last = std::max(last, b.findStep(p, consumer, made));
+    if (use.backwardReads)
       last = std::max(last, b.findStep(p, consumer, StepKind::Backward));
   }
   b.touchSteps(p,

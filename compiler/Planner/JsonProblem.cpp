@@ -31,22 +31,32 @@ UpdateCost readUpdateCost(Reader reader) {
   return cost;
 }
 
+template <typename Use>
+json withLevels(json item, const Use &use) {
+  if (use.recomputeReads != everyLevel)
+    item["recomputeReads"] = use.recomputeReads;
+  return item;
+}
+
 json layerJson(const Layer &layer) {
   return {{"name", layer.name},
           {"function", layer.function},
           {"tensors", arrayOf(layer.tensors,
                               [](const TensorUse &use) {
-                                return json{
-                                    {"tensor", use.tensor},
-                                    {"gradient", use.gradient},
-                                    {"backwardReads", use.backwardReads},
-                                    {"forwardWrites", use.forwardWrites}};
+                                return withLevels(
+                                    {{"tensor", use.tensor},
+                                     {"gradient", use.gradient},
+                                     {"backwardReads", use.backwardReads},
+                                     {"forwardWrites", use.forwardWrites}},
+                                    use);
                               })},
           {"inputs", arrayOf(layer.inputs,
                              [](const ValueUse &use) {
-                               return json{{"value", use.value},
-                                           {"backwardReads", use.backwardReads},
-                                           {"gradient", use.gradient}};
+                               return withLevels(
+                                   {{"value", use.value},
+                                    {"backwardReads", use.backwardReads},
+                                    {"gradient", use.gradient}},
+                                   use);
                              })},
           {"outputs", layer.outputs},
           {"isLoss", layer.isLoss}};
@@ -63,6 +73,7 @@ void readLayer(Reader &reader, Layer &layer) {
     read.gradient = use.boolean("gradient");
     read.backwardReads = use.boolean("backwardReads");
     read.forwardWrites = use.boolean("forwardWrites");
+    read.recomputeReads = use.index("recomputeReads", everyLevel);
     layer.tensors.push_back(read);
   });
   reader.objects("inputs", [&](Reader &use) {
@@ -70,6 +81,7 @@ void readLayer(Reader &reader, Layer &layer) {
     read.value = use.index("value");
     read.backwardReads = use.boolean("backwardReads");
     read.gradient = use.boolean("gradient");
+    read.recomputeReads = use.index("recomputeReads", everyLevel);
     layer.inputs.push_back(read);
   });
 }

@@ -57,7 +57,9 @@ ValueBuilder::Access ValueBuilder::backwardAccess(int v, int consumer,
   if (int producer = problem.values[v].producer;
       producer >= phase.firstLayer && b.makesAgain(p, producer))
     return {p, 0, false};
-  Parts parts = b.partsOf(p, consumer, StepKind::Recompute);
+  Parts parts = 0;
+  if (b.readsAgain(p, consumer, b.inputUse(consumer, v)))
+    parts = b.partsOf(p, consumer, StepKind::Recompute);
   if (b.inputUse(consumer, v).backwardReads)
     parts |= b.partsOf(p, consumer, StepKind::Backward);
   return {p, parts, false};

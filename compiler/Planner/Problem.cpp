@@ -164,6 +164,18 @@ static void checkLayers(const Problem &problem) {
   bool loss = false;
   for (const Layer &layer : problem.layers) {
     loss |= layer.isLoss;
+    auto checkLevels = [&](int level, const std::string &what) {
+      if (level < 1)
+        throw Error("layer " + quoted(layer.name) + ": recomputeReads of " +
+                    what + " is " + std::to_string(level) +
+                    ", accepted is 1 or more");
+    };
+    for (const TensorUse &use : layer.tensors)
+      checkLevels(use.recomputeReads,
+                  "tensor " + quoted(problem.tensors[use.tensor].name));
+    for (const ValueUse &use : layer.inputs)
+      checkLevels(use.recomputeReads,
+                  "value " + quoted(problem.values[use.value].name));
     for (const ValueUse &use : layer.inputs)
       if (use.gradient && !problem.values[use.value].differentiable)
         throw Error("layer " + quoted(layer.name) +

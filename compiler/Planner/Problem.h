@@ -21,6 +21,7 @@
 #include "compiler/Planner/Error.h"
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -134,6 +135,9 @@ struct Function {
   std::vector<Cost> costs;
 };
 
+/// Recomputations of any level read it.
+inline constexpr int everyLevel = std::numeric_limits<int>::max();
+
 struct TensorUse {
   int tensor = 0;
   bool gradient = false; ///< backward accumulates into a gradient of this use
@@ -141,12 +145,17 @@ struct TensorUse {
   bool forwardWrites =
       false; ///< forward updates the tensor in place, once a
              ///< microbatch (running statistics); recomputing does not
+  /// Recomputations at lower levels of keeping read it, from this one on none:
+  /// what is kept already comes behind it. 1 or more, since at level 0 all of
+  /// the forward is made again.
+  int recomputeReads = everyLevel;
 };
 
 struct ValueUse {
   int value = 0;
   bool backwardReads = false; ///< backward reads the value again
   bool gradient = false;      ///< backward contributes to the value's gradient
+  int recomputeReads = everyLevel; ///< as TensorUse::recomputeReads
 };
 
 struct Layer {

@@ -104,17 +104,20 @@ void Replayer::readSeeds(const Phase &phase, int s) {
 void Replayer::runForward(const Phase &phase, const Step &step, int s) {
   const Layer &layer = problem.layers[step.layer];
   bool again = step.kind == StepKind::Recompute;
+  int level = again ? phase.level(step.layer) : 0;
   for (const TensorUse &use : layer.tensors)
-    readTensor(phase, use, s, again);
+    if (level < use.recomputeReads)
+      readTensor(phase, use, s, again);
   for (const ValueUse &use : layer.inputs)
-    expect(operand(phase, use.value, s), value(use.value));
+    if (level < use.recomputeReads)
+      expect(operand(phase, use.value, s), value(use.value));
   Held kept = microbatch(Held::Saved, step.layer), rest = kept;
   kept.use = keptPart;
   if (again)
     expect(savedBlock(phase, step.layer, keptPart, s), kept);
   else
     store(savedBlock(phase, step.layer, keptPart, s), kept);
-  if (!again || phase.level(step.layer) == 0)
+  if (level == 0)
     for (int v : layer.outputs)
       store(operand(phase, v, s), value(v));
   store(savedBlock(phase, step.layer, -1, s), rest);

@@ -38,11 +38,6 @@ ArrayRef<SlotUse> Places::slotUses(TaskOp task) {
     for (RefAttr ref : refs)
       slots[ref.getSlot()].written |= ref.getAccess() != Access::Read;
   }
-  // Plans know what a layer reads, not what of that a part of it needs: the
-  // recomputation behind what is kept.
-  for (auto [use, attribute] : llvm::zip_equal(slots, task.getSlots()))
-    use.readFirst |= !use.written &&
-                     cast<SlotAttr>(attribute).getKind() == SlotKind::argument;
   return slots;
 }
 

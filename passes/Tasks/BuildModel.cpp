@@ -302,8 +302,27 @@ private:
         if (!known)
           function.costs.push_back(cost);
       }
+      if (options.training)
+        setRecomputeReads(layer, binding);
     }
     return success();
+  }
+
+  /// What recomputations read of a layer's tensors and inputs, which are its
+  /// arguments in their order.
+  void setRecomputeReads(planner::Layer &layer, const LayerBinding &binding) {
+    const SmallVector<int> &levels = recomputeReads[binding.function];
+    auto tensor = layer.tensors.begin();
+    auto input = layer.inputs.begin();
+    for (auto [bound, level] : llvm::zip_equal(binding.arguments, levels))
+      (bound.tensor >= 0 ? (tensor++)->recomputeReads
+                         : (input++)->recomputeReads) = level;
+    // A value that is passed twice is one for the planner.
+    for (planner::ValueUse &use : layer.inputs)
+      for (const planner::ValueUse &other : layer.inputs)
+        if (other.value == use.value)
+          use.recomputeReads =
+              std::max(use.recomputeReads, other.recomputeReads);
   }
 
   double seconds(const TaskCost &cost, HmTaskKind kind = HM_TASK_FORWARD) {
@@ -362,6 +381,7 @@ private:
     if (failed(lowered))
       return failure();
     cost.forwardWorkspace = std::max(cost.forwardWorkspace, lowered->workspace);
+    recomputeReads[binding.function].assign(function.getNumArguments(), 1);
     for (int kept = 0; kept < segments.count; ++kept) {
       lowered = lowerRecomputation(binding, function, segments, kept, u);
       if (failed(lowered))
@@ -378,16 +398,16 @@ private:
                                          func::FuncOp forward,
                                          const SavedSegments &segments,
                                          int kept, int64_t u) {
-    OwningOpRef<func::FuncOp> function =
-        makeRecomputation(forward, segments, kept);
+    Recomputation again = makeRecomputation(forward, segments, kept);
     TaskOptions task;
     task.name = recomputeTaskName(binding.function, u, kept + 1);
     task.microbatch = u;
     task.savedTypes = savedTypes(forward);
     task.savedSegments = segments.segmentOf;
-    for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
+    for (int64_t i : again.arguments) {
       task.argumentKinds.push_back(SlotKind::argument);
       task.argumentIndices.push_back(i);
+      recomputeReads[binding.function][i] = kept + 2; // level kept + 1 does
     }
     for (auto [index, segment] : llvm::enumerate(segments.segmentOf)) {
       bool argument = segment < kept;
@@ -397,7 +417,7 @@ private:
     }
     task.accumulate.assign(task.resultKinds.size(), false);
     task.discard.assign(task.resultKinds.size(), false);
-    return lowerTask(*function, task, module, kernels);
+    return lowerTask(*again.function, task, module, kernels);
   }
 
   /// Decided at one size for all, so that a level is the same values for each.
@@ -573,6 +593,8 @@ private:
   Model model;
   llvm::StringMap<int> tensors, functions;
   llvm::StringMap<SavedSegments> savedSegments; ///< by forward function
+  /// By layer function and argument: planner::TensorUse::recomputeReads.
+  llvm::StringMap<SmallVector<int>> recomputeReads;
   DenseMap<Value, int> values, numerators;
 };
 

@@ -19,11 +19,11 @@ using namespace harmony;
 
 namespace {
 
-/// Recomputation of a function's saved values, op by op.
-class Recomputation {
+/// What recomputing a function's saved values takes, op by op.
+class RecomputationCosts {
 public:
-  Recomputation(func::FuncOp forward, int64_t saved, int64_t microbatch,
-                const CostRates &rates)
+  RecomputationCosts(func::FuncOp forward, int64_t saved, int64_t microbatch,
+                     const CostRates &rates)
       : microbatch(microbatch), rates(rates) {
     for (Operation &op : forward.front().without_terminator()) {
       indexOf[&op] = ops.size();
@@ -116,7 +116,7 @@ SavedSegments harmony::divideSaved(func::FuncOp forward, int64_t saved,
   SavedSegments result;
   if (saved == 0)
     return result;
-  Recomputation recomputation(forward, saved, microbatch, rates);
+  RecomputationCosts recomputation(forward, saved, microbatch, rates);
   // From all values to none.
   llvm::BitVector kept(saved, true);
   SmallVector<int> dropped;
@@ -171,11 +171,13 @@ SavedSegments harmony::divideSaved(func::FuncOp forward, int64_t saved,
   return result;
 }
 
-OwningOpRef<func::FuncOp>
-harmony::makeRecomputation(func::FuncOp forward, const SavedSegments &segments,
-                           int kept) {
-  OwningOpRef<func::FuncOp> clone = cast<func::FuncOp>(forward->clone());
-  Block &block = clone->front();
+harmony::Recomputation harmony::makeRecomputation(func::FuncOp forward,
+                                                  const SavedSegments &segments,
+                                                  int kept) {
+  Recomputation result;
+  result.function = cast<func::FuncOp>(forward->clone());
+  func::FuncOp clone = *result.function;
+  Block &block = clone.front();
   Operation *returned = block.getTerminator();
   unsigned first = returned->getNumOperands() - segments.segmentOf.size();
   SmallVector<Value> rest;
@@ -191,12 +193,19 @@ harmony::makeRecomputation(func::FuncOp forward, const SavedSegments &segments,
     value.replaceAllUsesExcept(argument, returned);
   }
   returned->setOperands(rest);
-  clone->setType(
-      FunctionType::get(clone->getContext(), block.getArgumentTypes(), types));
-  clone->removeArgAttrsAttr();
-  clone->removeResAttrsAttr();
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (&op != returned && op.use_empty())
       op.erase();
-  return clone;
+  for (unsigned i = 0; i < forward.getNumArguments(); ++i)
+    if (!block.getArgument(i).use_empty())
+      result.arguments.push_back(i);
+  block.eraseArguments([&](BlockArgument argument) {
+    return argument.getArgNumber() < forward.getNumArguments() &&
+           argument.use_empty();
+  });
+  clone.setType(
+      FunctionType::get(clone.getContext(), block.getArgumentTypes(), types));
+  clone.removeArgAttrsAttr();
+  clone.removeResAttrsAttr();
+  return result;
 }

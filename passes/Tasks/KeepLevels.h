@@ -38,13 +38,19 @@ SavedSegments divideSaved(mlir::func::FuncOp forward, int64_t saved,
 
 inline constexpr int mostSegments = 4;
 
-/// The forward again from its arguments and what is kept: the saved values of
-/// the first `kept` segments become further arguments, in order; the others are
-/// all that is returned. Groups are left whole, so that their kernels are those
-/// of the forward.
-mlir::OwningOpRef<mlir::func::FuncOp>
-makeRecomputation(mlir::func::FuncOp forward, const SavedSegments &segments,
-                  int kept);
+struct Recomputation {
+  mlir::OwningOpRef<mlir::func::FuncOp> function;
+  /// The forward's arguments that it has, ascending: those which it reads.
+  llvm::SmallVector<int64_t> arguments;
+};
+
+/// The forward again from its arguments, as far as they are still read, and
+/// what is kept: the saved values of the first `kept` segments become further
+/// arguments, in order; the others are all that is returned. Groups are left
+/// whole, so that their kernels are those of the forward. The more is kept, the
+/// fewer arguments are read.
+Recomputation makeRecomputation(mlir::func::FuncOp forward,
+                                const SavedSegments &segments, int kept);
 
 } // namespace harmony
 

@@ -137,6 +137,8 @@ TEST(Json, ProblemsKeepContributionsAndSlices) {
   problem.scalars.push_back({"norm", 4, ScalarRole::Contribution, -1});
   problem.tensors[0].contribution = 2;
   problem.values[0].sliceable = true;
+  problem.layers[0].tensors[0].recomputeReads = 1;
+  problem.layers[1].inputs[0].recomputeReads = 2;
   Problem again = problemFromJson(toJson(problem), "problem.json");
   EXPECT_EQ(toJson(again), toJson(problem));
   EXPECT_TRUE(again.epilogue);
@@ -145,6 +147,9 @@ TEST(Json, ProblemsKeepContributionsAndSlices) {
   EXPECT_EQ(again.scalars[1].layer, 1);
   EXPECT_TRUE(again.values[0].sliceable);
   EXPECT_FALSE(again.values[1].sliceable);
+  EXPECT_EQ(again.layers[0].tensors[0].recomputeReads, 1);
+  EXPECT_EQ(again.layers[0].inputs[0].recomputeReads, everyLevel);
+  EXPECT_EQ(again.layers[1].inputs[0].recomputeReads, 2);
 }
 
 TEST(Json, DamagedMachinesAreRefused) {
@@ -286,6 +291,9 @@ TEST(Json, SummaryHasTheKeysOfTheInterface) {
     EXPECT_TRUE(summary.contains(key)) << key;
   EXPECT_EQ(summary["training_state_bytes"], 3 * 4 * 4096);
   EXPECT_EQ(summary["peak_bytes"].size(), 1u);
+  ASSERT_GT(summary["best_of_forms"].size(), 0u);
+  EXPECT_LE(summary["best_of_forms"][0]["iteration_s"],
+            summary["iteration_s"]);
 }
 
 TEST(Describe, TellsPacksTrafficAndPeaks) {

@@ -225,6 +225,60 @@ TEST(Keep, LevelsOfAProblemAreChecked) {
             std::string::npos);
 }
 
+/// A level that recomputes from what is kept alone does without the input and
+/// the tensor of its layer; the verifier knows by level what has to be there.
+TEST(Keep, LevelsReadWhatTheySay) {
+  Problem all = withLevels(chain(3, 4));
+  all.layers[0].inputs[0].backwardReads = false;
+  all.layers[0].tensors[0].backwardReads = false;
+  Problem fewer = all;
+  fewer.layers[0].inputs[0].recomputeReads = 2;
+  fewer.layers[0].tensors[0].recomputeReads = 2;
+  auto planOf = [&](const Problem &problem, int level) {
+    Plan plan = makePlan(problem,
+                         choicesWith(problem, {1, 2}, 1, {level, 1, 0}, false));
+    EXPECT_EQ(problemsOf(plan, problem), "") << level;
+    return plan;
+  };
+  auto in = [](const Plan &plan, Traffic traffic) {
+    return plan.traffic[static_cast<int>(traffic)];
+  };
+  for (int level : {0, 1, 2}) {
+    Plan before = planOf(all, level), after = planOf(fewer, level);
+    bool reads = level < 2;
+    EXPECT_EQ(in(before, Traffic::Input) - in(after, Traffic::Input),
+              reads ? 0 : all.values[0].bytesPerSample * all.batch);
+    EXPECT_EQ(in(before, Traffic::SwapIn) - in(after, Traffic::SwapIn),
+              reads ? 0 : all.tensors[0].bytes);
+    EXPECT_EQ(problemsOf(before, fewer), "");
+    std::vector<Violation> found = after.verify(all, machine(unlimited), 20);
+    EXPECT_EQ(found.empty(), reads);
+    for (const Violation &violation : found)
+      EXPECT_EQ(violation.rule, "live-range");
+  }
+  // What a layer makes again is not made for one that no longer reads it.
+  all.layers[1].inputs[0].backwardReads = false;
+  fewer = all;
+  fewer.layers[1].inputs[0].recomputeReads = 2;
+  auto steps = [&](const Problem &problem) {
+    Plan plan =
+        makePlan(problem, choicesWith(problem, {1, 2}, 1, {0, 2, 0}, true));
+    EXPECT_EQ(problemsOf(plan, problem), "");
+    return plan;
+  };
+  auto outputs = [](const Plan &plan) {
+    int count = 0;
+    for (const Buffer &buffer : plan.buffers)
+      if (buffer.content == Content::RecomputedValue)
+        count += buffer.last.step > buffer.first.step;
+    return count;
+  };
+  EXPECT_EQ(outputs(steps(all)), 1);
+  EXPECT_EQ(outputs(steps(fewer)), 0);
+  fewer.layers[1].inputs[0].recomputeReads = 0;
+  EXPECT_THROW(fewer.check(), Error);
+}
+
 /// Where not all fits, parts are kept: never slower than all or nothing, and
 /// somewhere faster.
 TEST(Keep, PartsAreChosenWhereNotAllFits) {

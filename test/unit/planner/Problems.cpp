@@ -302,6 +302,18 @@ Problem random(std::mt19937 &generator) {
   for (Tensor &tensor : problem.tensors)
     if (below(4) == 0)
       tensor.stateBytes = 0;
+  std::mt19937 levels = generator; // the other draws stay what they were
+  for (Layer &layer : problem.layers) {
+    auto draw = [&](int &reads) {
+      int count = problem.functions[layer.function].costs.front().levels();
+      if (levels() % 2)
+        reads = 1 + static_cast<int>(levels() % static_cast<unsigned>(count));
+    };
+    for (TensorUse &use : layer.tensors)
+      draw(use.recomputeReads);
+    for (ValueUse &use : layer.inputs)
+      draw(use.recomputeReads);
+  }
   addAccumulators(problem);
   problem.link();
   // A differentiable value needs a consumer: give up on those that have none.
