@@ -182,6 +182,7 @@ private:
   /// and segment, sums over the layers before.
   std::vector<double> left;
   std::vector<int> segments; ///< by backward pack
+  std::vector<double> least; ///< seconds, by number of layers: see findLeast()
 
   double secondsPerByte(const Link &link) const {
     double rate = link.bytesPerSecond;
@@ -243,6 +244,7 @@ private:
 
   Packing pack(bool backward) {
     Packing best(layers, static_cast<int>(sums.size()));
+    findLeast(backward);
     double room =
         (backward ? shape.backwardPart : shape.forwardPart) * capacity - taken;
     for (int end = 0; end < layers; ++end) {
@@ -260,13 +262,38 @@ private:
     return best;
   }
 
+  /// What no packs of the first layers are faster than.
+  void findLeast(bool backward) {
+    least.assign(1, 0);
+    for (int l = 0; l < layers; ++l) {
+      double seconds = std::numeric_limits<double>::infinity();
+      for (int i : admitted)
+        seconds = std::min(seconds, computing(sums[i], l, l + 1, backward));
+      least.push_back(least.back() + seconds);
+    }
+  }
+
+  double computing(const Sums &of, int from, int to, bool backward) const {
+    double seconds = of.forward[to] - of.forward[from];
+    if (backward)
+      seconds += of.backward[to] - of.backward[from];
+    return trips(of) * seconds;
+  }
+
   /// The last pack of the first `end` layers, at one size.
   void last(Packing &best, int end, int i, double room, bool backward) const {
+    // Sums of the same terms in another order differ by a rounding.
+    constexpr double rounding = 1e-9;
     const Sums &of = sums[i];
     auto u = static_cast<double>(of.microbatch);
     double beside = 0, largest = 0;
     size_t to = best.at(end, i);
     for (int from = end - 1; from >= 0; --from) {
+      // Grows with the pack, as this size may not be the best of its layers.
+      if (least[from] + computing(of, from, end, backward) +
+              machine.phaseSeconds >
+          best.seconds[to] * (1 + rounding))
+        break;
       beside = std::max(beside, of.beside[from]);
       largest = std::max(largest, of.largest[from]);
       double bytes = held(from, end, backward) + edges(of, from, end, backward);
@@ -405,7 +432,11 @@ private:
 };
 
 Layout Shapes::packedLayout(const Shape &shape) const {
-  return Packer(*this, shape).run();
+  for (const auto &[of, layout] : packed)
+    if (of == shape)
+      return layout;
+  packed.push_back({shape, Packer(*this, shape).run()});
+  return packed.back().second;
 }
 
 /// So many segments of about equal bytes. A segment ends with a layer that

@@ -88,6 +88,8 @@ private:
   std::vector<double> crossing; ///< bytes of a sample, into each layer
   double states = 0;
 
+  mutable std::vector<std::pair<Shape, Layout>> packed; ///< so far
+
   struct Packing;
   class Packer;
   Layout packedLayout(const Shape &shape) const;
