@@ -77,6 +77,7 @@ private:
   bool isNext(int p, int q) const;
   bool staysBetween(Place place, int p, int q) const;
   bool copiesBetween(Place place, int p, int q) const;
+  bool usedBetween(const Flow &flow, int p, int q) const;
   void checkPassing(int v, int p, int q) const;
 
   int addSegment(Flow &flow, int access, Source source, int from = -1);

@@ -104,6 +104,19 @@ bool ValueBuilder::copiesBetween(Place place, int p, int q) const {
          b.canCopy(b.phase(p).device, b.phase(q).device);
 }
 
+/// Whether phases of other microbatches use it on the device of `q` in between:
+/// they need the samples in a buffer of their own, and an operand is found by
+/// its samples.
+bool ValueBuilder::usedBetween(const Flow &flow, int p, int q) const {
+  return std::any_of(
+      flow.accesses.begin(), flow.accesses.end(), [&](const Access &access) {
+        int other = access.phase;
+        return p < other && other < q &&
+               b.phases[other].chain != b.phases[q].chain &&
+               b.phase(other).device == b.phase(q).device && overlap(other, q);
+      });
+}
+
 /// Through the home from one phase to another of different microbatches.
 void ValueBuilder::checkPassing(int v, int p, int q) const {
   if (problem.values[v].sliceable)
@@ -176,7 +189,8 @@ void ValueBuilder::linkChain(Flow &flow, const std::vector<int> &chain) {
     auto [it, isFirst] = open.insert({b.phase(p).device, -1});
     if (!isFirst) {
       int last = flow.segments[it->second].accesses.back();
-      if (staysBetween(place, flow.accesses[last].phase, p)) {
+      if (staysBetween(place, flow.accesses[last].phase, p) &&
+          !usedBetween(flow, flow.accesses[last].phase, p)) {
         join(flow, i, it->second);
         continue;
       }
@@ -186,7 +200,8 @@ void ValueBuilder::linkChain(Flow &flow, const std::vector<int> &chain) {
     } else if (i == producer) {
       it->second = addSegment(flow, i, Source::Run);
     } else if (isFirst && producer >= 0 &&
-               copiesBetween(place, flow.accesses[producer].phase, p)) {
+               copiesBetween(place, flow.accesses[producer].phase, p) &&
+               !usedBetween(flow, flow.accesses[producer].phase, p)) {
       it->second = addSegment(flow, i, Source::Copy, producer);
     } else {
       std::vector<int> sources;

@@ -334,6 +334,30 @@ TEST(Schedule, RandomPlansAreValidAndOfAllKinds) {
         << what << " in " << with[what] << " of " << plans;
 }
 
+/// Packs of sizes of their own, whose microbatches meet on a device: a value
+/// stays nowhere while others need its samples in another cut.
+TEST(Schedule, RandomPlansOfSeveralSizesAreValid) {
+  int sizes = 0, mixed = 0;
+  for (Problem problem : {chain(6, 8), transformer(3, 6, 64, 32, 96)})
+    for (int seed = 0; seed < 150; ++seed) {
+      SearchOptions options = optionsOf(Schedule::HarmonyPp);
+      options.randomSeed = seed;
+      int devices = 1 + seed % 4;
+      Problem split = splitFor(sliceable(problem), devices, options);
+      Plan plan = solvedOn(split, machines(devices, unlimited), options).plan;
+      std::set<int64_t> forward, all;
+      for (const Phase &phase : plan.phases) {
+        all.insert(phase.microbatch);
+        if (phase.kind == PhaseKind::Forward)
+          forward.insert(phase.microbatch);
+      }
+      sizes += all.size() > 1;
+      mixed += forward.size() > 1;
+    }
+  EXPECT_GT(sizes, 60);
+  EXPECT_GT(mixed, 20);
+}
+
 TEST(Schedule, RandomPlansRepeatBySeed) {
   Problem problem = splitFor(chain(6, 8), 3);
   SearchOptions options = optionsOf(Schedule::HarmonyPp);
