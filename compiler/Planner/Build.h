@@ -101,6 +101,15 @@ struct Choices {
   std::vector<int> loader;
   /// By value: of the value and of its gradient.
   std::vector<Place> place, gradientPlace;
+
+  /// For the search, where equal groups are judged by one of them: so many
+  /// others do the same on devices of their own and are left out. The group
+  /// updates its part of every tensor, and has room for what the others give
+  /// it of the gradients. Such a plan has no meaning of its own.
+  int others = 0;
+  /// They have links to each other, by which they gather what each loads its
+  /// part of.
+  bool othersGather = false;
 };
 
 /// An event touches a buffer (or a home): what synchronize() orders.

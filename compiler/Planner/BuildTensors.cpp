@@ -131,6 +131,8 @@ void TensorBuilder::followParts(int t) {
 /// Whether parts come from other devices: with overlap while the owner goes on
 /// with its next phase, behind which the update then is.
 bool TensorBuilder::collects(int t) const {
+  if (choices.others > 0)
+    return true;
   for (const GradientUse &use : problem.tensors[t].gradientUses)
     for (int p : b.backwardPhases[use.layer])
       if (b.phase(p).device != decisions[t].owner)
@@ -336,7 +338,9 @@ bool TensorBuilder::canGather(const Loads &loads) const {
 int TensorBuilder::makeLoad(int t, const Stretch &load, int need) {
   int event =
       b.makeTransfer(EventKind::LoadTensor, inTensors, t, -1, -1,
-                     problem.tensors[t].bytes, load.buffer, b.tensorHome(t));
+                     choices.othersGather ? ownShare(problem.tensors[t].bytes)
+                                          : problem.tensors[t].bytes,
+                     load.buffer, b.tensorHome(t));
   b.neededBy[event] = need;
   return event;
 }

@@ -124,6 +124,9 @@ private:
   int copyPart(int t, const Part &part, int device, std::vector<int> &list);
   void leaveBehind(int t, const Part &part);
   int collectPart(int t, const Part &part);
+  void makeRoomForOthers(int t, int event);
+  /// Of a tensor, where others do the same: what this group moves of it.
+  int64_t ownShare(int64_t bytes) const { return bytes / (choices.others + 1); }
   int ownersPhase(int t, int layer) const;
   void addContributions();
   /// The device whose queue on the host has the update.

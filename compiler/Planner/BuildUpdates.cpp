@@ -163,6 +163,29 @@ int TensorBuilder::collectPart(int t, const Part &part) {
   return buffer;
 }
 
+/// As if the others' parts of the group's share came, while its own parts go to
+/// them.
+void TensorBuilder::makeRoomForOthers(int t, int event) {
+  const Tensor &tensor = problem.tensors[t];
+  const Decision &decision = decisions[t];
+  for (const Part &part : parts[t]) {
+    int buffer = b.makeBuffer(Content::Gradient, decision.owner, t, part.number,
+                              choices.others * ownShare(tensor.gradientBytes));
+    b.touch(event, buffer, false);
+    leaveBehind(t, part);
+    int p = decision.updatePhase;
+    if (p < b.phaseCount() && p != decision.collectPhase)
+      b.cover(buffer, b.phases[p].runs.front(), 0, 0);
+    int layer = tensor.gradientUses[part.number].layer;
+    p = choices.runs > 1 ? ownersPhase(t, layer) : -1;
+    if (p < 0)
+      continue;
+    int last = b.partOf(p, b.findStep(p, layer, StepKind::Backward));
+    int step = b.phases[p].parts[last];
+    b.cover(buffer, b.phases[p].runs[last], step, step);
+  }
+}
+
 //===--- contributions ---===//
 
 void TensorBuilder::addContributions() {
@@ -350,15 +373,15 @@ void TensorBuilder::addDeviceUpdate(int t, std::vector<int> &pendingStores,
 
   if (decision.loadForUpdate)
     list.push_back(b.makeTransfer(EventKind::LoadTensor, inTensors, t, -1, -1,
-                                  tensor.bytes, decision.updateBuffer,
+                                  ownShare(tensor.bytes), decision.updateBuffer,
                                   b.tensorHome(t)));
   b.touch(event, decision.updateBuffer, true);
   if (decision.resident)
     refreshResidents(t, stores, refreshes);
   else
     stores.push_back(b.makeTransfer(EventKind::StoreTensor, outTensors, t, -1,
-                                    -1, tensor.bytes, decision.updateBuffer,
-                                    b.tensorHome(t)));
+                                    -1, ownShare(tensor.bytes),
+                                    decision.updateBuffer, b.tensorHome(t)));
   if (tensor.stateBytes > 0)
     addState(t, event, list, stores);
   for (Part &part : parts[t]) {
@@ -373,6 +396,8 @@ void TensorBuilder::addDeviceUpdate(int t, std::vector<int> &pendingStores,
     }
     b.touch(event, buffer, false);
   }
+  if (choices.others > 0)
+    makeRoomForOthers(t, event);
   if (among) {
     for (int load : loads)
       b.neededBy[load] = decision.updatePart - 1;

@@ -118,9 +118,9 @@ std::vector<int> everywhere(const Layout &layout) {
 } // namespace
 
 Filling::Filling(const Problem &problem, const Machine &machine,
-                 const SearchOptions &options)
-    : problem(problem), machine(machine), options(options),
-      firstLayer(problem.tensors.size(), 0),
+                 const SearchOptions &options, int others, bool othersGather)
+    : problem(problem), machine(machine), options(options), others(others),
+      othersGather(othersGather), firstLayer(problem.tensors.size(), 0),
       lastLayer(problem.tensors.size(), -1) {
   for (int l = problem.layerCount() - 1; l >= 0; --l)
     for (const TensorUse &use : problem.layers[l].tensors) {
@@ -159,6 +159,8 @@ Decisions Filling::base(Layout layout, Updates updates) const {
   decisions.updates = updates;
   Choices &choices = decisions.choices;
   choices.groups = decisions.layout.groups;
+  choices.others = others;
+  choices.othersGather = othersGather;
   choices.update = problem.epilogue
                        ? UpdateOrder::Deferred
                        : options.update.value_or(UpdateOrder::JustInTime);
@@ -526,6 +528,7 @@ std::vector<int64_t> Filling::peaksOf(const Problem &of, const Machine &on,
 std::vector<int64_t> Filling::peaksOfOne(const OneGroup &one,
                                          const Decisions &decisions) const {
   Choices choices = decisions.choices;
+  choices.others = choices.groups - 1;
   choices.groups = 1;
   choices.gather.clear();
   choices.loader.clear();

@@ -47,14 +47,16 @@ using Strategy = std::vector<Rung>;
 /// Bytes, by device.
 using Limits = std::vector<int64_t>;
 
-/// Runs of a phase: enough to begin with what is there, few enough for a search;
-/// its last steps try other numbers.
+/// Runs of a phase: enough to begin with what is there, few enough for a
+/// search; its last steps try other numbers.
 inline constexpr int fineRuns = 8;
 
 class Filling {
 public:
+  /// `others`: of how many further groups that do the same it is one alone.
   Filling(const Problem &problem, const Machine &machine,
-          const SearchOptions &options);
+          const SearchOptions &options, int others = 0,
+          bool othersGather = false);
 
   /// Nothing stays that does not have to, one slot, no look-ahead.
   Decisions base(Layout layout, Updates updates) const;
@@ -107,6 +109,8 @@ private:
   const Problem &problem;
   const Machine &machine;
   const SearchOptions &options;
+  const int others;
+  const bool othersGather;
   std::vector<int> firstLayer, lastLayer; ///< of each tensor's uses, -1: none
   mutable int64_t built = 0;
 

@@ -86,9 +86,16 @@ class Search {
 public:
   Search(const Problem &problem, const Machine &machine,
          const SearchOptions &options)
+      : Search(problem, machine, options, machine, 0, false) {}
+
+  /// Of equal groups one alone, with its part of what links share; `whole`:
+  /// the machine that estimates are made for.
+  Search(const Problem &problem, const Machine &machine,
+         const SearchOptions &options, const Machine &whole, int others,
+         bool othersGather)
       : problem(problem), machine(machine), options(options),
-        filling(problem, machine, options), estimator(problem, machine),
-        shapes(problem, machine),
+        filling(problem, machine, options, others, othersGather),
+        estimator(problem, whole), shapes(problem, whole),
         devices(static_cast<int>(machine.devices.size())),
         mostEffort(mostEffortFor(problem)) {
     for (const Device &device : machine.devices)
@@ -529,10 +536,12 @@ private:
       return false;
     for (int64_t u : microbatchOrder({groups, 1}))
       considerResident({groups, 1}, u);
-    Machine single = aloneOf(*one, groups);
+    Machine single = aloneOf(*one, groups, false);
+    Machine estimated = aloneOf(*one, groups, true);
     SearchOptions alone = options;
     alone.schedule = Schedule::Auto;
-    Search search(one->problem, single, alone);
+    Search search(one->problem, single, alone, estimated, groups - 1,
+                  machine.hasLink(0, 1));
     search.searchLayouts();
     search.refine();
     effortAlone += search.filling.effort();
@@ -555,9 +564,10 @@ private:
     return !seen.empty();
   }
 
-  /// One device with its part of what links share. Tensors come once for all
-  /// groups, values for each.
-  static Machine aloneOf(const Filling::OneGroup &one, int groups) {
+  /// One device with its part of what links share. To be estimated: tensors
+  /// come once for all groups, values for each.
+  static Machine aloneOf(const Filling::OneGroup &one, int groups,
+                         bool estimated) {
     Machine single = one.machine;
     single.devices.resize(1);
     single.links.clear();
@@ -573,8 +583,8 @@ private:
                      : one.machine.link(0, hostEndpoint);
       for (int r : link.shares) {
         double rate = one.machine.resources[r].bytesPerSecond;
-        double part =
-            in ? (once + each) / (once + each * groups) : 1.0 / groups;
+        double part = in && estimated ? (once + each) / (once + each * groups)
+                                      : 1.0 / groups;
         link.bytesPerSecond = std::min(link.bytesPerSecond, rate * part);
       }
       link.shares.clear();

@@ -7,6 +7,7 @@
 
 #include "test/unit/planner/Problems.h"
 
+#include "compiler/Planner/Filling.h"
 #include "compiler/Planner/Layout.h"
 #include "compiler/Planner/Partition.h"
 
@@ -556,6 +557,72 @@ TEST(BuildDevices, KeepingNeedsTheSameBackwardPhase) {
   PhaseChoice &phase = choices.phases[0];
   phase.keep = keepAll(problem, phase.firstLayer, phase.lastLayer);
   EXPECT_THROW(makePlan(problem, linked(2), choices), Error);
+}
+
+/// Four groups with packs of four layers, a tensor of each pack updated by each
+/// group; gathered, with overlap.
+Decisions fourGroups(const Filling &filling, const Problem &problem) {
+  Decisions decisions =
+      filling.base(uniformLayout(problem, 4, 1, Placement::Ring, {3, 7, 11}, 1),
+                   Updates::Device);
+  decisions.choices.overlap = true;
+  return decisions;
+}
+
+TEST(BuildDevices, GroupsGatherWhileAllOfThemRunThePhaseBefore) {
+  Problem problem = chain(12, 8);
+  Machine four = linked(4);
+  Decisions decisions = fourGroups(Filling(problem, four, {}), problem);
+  Plan plan = makePlan(problem, four, decisions.choices);
+  ASSERT_EQ(problemsOf(plan, problem, four), "");
+  // F0, F1, T, B1, B0 of each; what F1 loads is there beside F0.
+  for (int t = 4; t < 8; ++t)
+    for (int device = 0; device < 4; ++device) {
+      const Buffer *buffer = plan.find(Content::Tensor, t, -1, device,
+                                       {runOf(plan, 4 + device), 0}, 0);
+      ASSERT_TRUE(buffer);
+      EXPECT_LT(buffer->first.event, runOf(plan, 0));
+    }
+}
+
+TEST(BuildDevices, GradientsLeaveWhileTheirDeviceRunsTheNextPhase) {
+  Problem problem = chain(12, 8);
+  Machine four = linked(4);
+  Decisions decisions = fourGroups(Filling(problem, four, {}), problem);
+  Plan plan = makePlan(problem, four, decisions.choices);
+  ASSERT_EQ(problemsOf(plan, problem, four), "");
+  // The gradients of T (phases 8 to 11) while B1 (12 to 15) runs.
+  int copies = 0;
+  for (const Event &event : plan.events)
+    if (event.kind == EventKind::CopyGradient && event.object >= 8) {
+      int from = event.source;
+      const Buffer *part = plan.find(Content::Gradient, event.object, event.use,
+                                     from, {runOf(plan, 8 + from), 0}, 0);
+      ASSERT_TRUE(part);
+      EXPECT_GE(part->last.event, runOf(plan, 12 + from));
+      ++copies;
+    }
+  EXPECT_EQ(copies, 12);
+}
+
+TEST(BuildDevices, OneGroupAloneHasTheMemoryOfAll) {
+  Problem problem = chain(12, 8);
+  Machine four = linked(4);
+  Filling filling(problem, four, {});
+  for (int runs : {1, 4}) {
+    Decisions decisions = fourGroups(filling, problem);
+    decisions.choices.runs = runs;
+    ASSERT_TRUE(filling.oneGroupOf(4));
+    std::vector<int64_t> bytes =
+        liveBytes(build(problem, four, decisions.choices).plan);
+    auto most =
+        static_cast<double>(*std::max_element(bytes.begin(), bytes.end()));
+    // Within a tenth of what the fullest device takes.
+    EXPECT_FALSE(
+        filling.fits(decisions, Limits(4, static_cast<int64_t>(0.9 * most))));
+    EXPECT_TRUE(
+        filling.fits(decisions, Limits(4, static_cast<int64_t>(1.1 * most))));
+  }
 }
 
 } // namespace
