@@ -329,12 +329,12 @@ private:
     int buffer = makeBuffer(Content::Saved, from.device, layer, keptPart, bytes,
                             from.trips, from.firstSample);
     int to = keepingPhase(forward, layer);
-    touchRuns(forward, partsOf(forward, layer, StepKind::Forward), buffer,
-              true);
+    Parts made = partsOf(forward, layer, StepKind::Forward);
+    touchRuns(forward, made, buffer, made);
     touchRuns(to,
               partsOf(to, layer, StepKind::Recompute) |
                   partsOf(to, layer, StepKind::Backward),
-              buffer, false);
+              buffer, 0);
   }
 
   /// The B phase that has what an F phase keeps of a layer.
@@ -391,7 +391,7 @@ private:
       prefix.push_back(makeTransfer(EventKind::LoadScalar, inValues, s, -1, -1,
                                     bytes, buffer, place));
       for (int p : list)
-        touchRuns(p, partsOfLoss(p), buffer, false);
+        touchRuns(p, partsOfLoss(p), buffer, 0);
     }
   }
 
@@ -424,7 +424,8 @@ private:
           throw Error("scalar '" + scalar.name + "' is added to on devices " +
                       std::to_string(device) + " and " +
                       std::to_string(phase(p).device) + " of one group");
-        touchRuns(p, partsOf(p, scalar.layer, StepKind::Forward), buffer, true);
+        Parts adds = partsOf(p, scalar.layer, StepKind::Forward);
+        touchRuns(p, adds, buffer, adds);
       }
       sections[list.back()].storesNow.push_back(makeTransfer(
           EventKind::StoreScalar, outValues, s, group, -1, scalar.bytes, buffer,

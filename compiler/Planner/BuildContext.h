@@ -335,15 +335,21 @@ public:
       cover(buffer, info.runs[part], begin, std::min(end, last));
     }
   }
-  /// Runs touch a buffer that stays over the microbatches of the phase.
-  void touchRuns(int p, Parts parts, int buffer, bool writes) {
+  /// Runs touch a buffer that stays over the microbatches of the phase;
+  /// `writes`: the parts among `parts` that write it. What only reads it is not
+  /// waited for by who reads it too.
+  void touchRuns(int p, Parts parts, int buffer, Parts writes) {
     const PhaseInfo &info = phases[p];
     int before = -1;
-    for (int part = 0; part < partCount(p); ++part)
-      if ((parts >> part & 1) && info.runs[part] != before) {
+    for (int part = 0; part < partCount(p); ++part) {
+      if (!(parts >> part & 1))
+        continue;
+      if (info.runs[part] != before) {
         before = info.runs[part];
-        draft.bufferTouches.push_back({before, buffer, writes});
+        draft.bufferTouches.push_back({before, buffer, false});
       }
+      draft.bufferTouches.back().writes |= writes >> part & 1;
+    }
     cover(buffer, info.runs.front(), 0, 0);
     cover(buffer, info.runs.back(), lastStep(p), lastStep(p));
   }

@@ -53,9 +53,10 @@ std::vector<TensorBuilder::Access> TensorBuilder::runAccesses(int t) const {
   std::vector<Access> accesses;
   for (auto [layer, position] : uses[t]) {
     const TensorUse &use = problem.layers[layer].tensors[position];
-    for (int p : b.forwardPhases[layer])
-      accesses.push_back(
-          {p, b.partsOf(p, layer, StepKind::Forward), use.forwardWrites});
+    for (int p : b.forwardPhases[layer]) {
+      Parts parts = b.partsOf(p, layer, StepKind::Forward);
+      accesses.push_back({p, parts, use.forwardWrites ? parts : 0});
+    }
     for (int p : b.backwardPhases[layer]) {
       Parts parts = 0;
       if (b.readsAgain(p, layer, use))
@@ -63,7 +64,7 @@ std::vector<TensorBuilder::Access> TensorBuilder::runAccesses(int t) const {
       if (use.backwardReads)
         parts |= b.partsOf(p, layer, StepKind::Backward);
       if (parts != 0)
-        accesses.push_back({p, parts, false});
+        accesses.push_back({p, parts, 0});
     }
   }
   return mergeByPhase(std::move(accesses));
@@ -74,7 +75,7 @@ std::vector<TensorBuilder::Access> TensorBuilder::runAccesses(int t) const {
 void TensorBuilder::decideExchange(Decision &decision) {
   const std::vector<Access> &accesses = decision.accesses;
   bool written = std::any_of(accesses.begin(), accesses.end(),
-                             [](const Access &a) { return a.writes; });
+                             [](const Access &a) { return a.writes != 0; });
   for (size_t i = 1; written && i < accesses.size(); ++i)
     if (deviceOf(accesses[i]) != deviceOf(accesses[i - 1])) {
       decision.exchanged = true;
@@ -184,7 +185,7 @@ void TensorBuilder::addResident(int t) {
   for (const Access &access : decision.accesses) {
     b.touchRuns(access.phase, access.parts, copyOn(deviceOf(access)),
                 access.writes);
-    if (access.writes)
+    if (access.writes != 0)
       written = deviceOf(access);
   }
   if (decision.updated)
@@ -199,7 +200,7 @@ void TensorBuilder::cutStretches(int t) {
   Decision &decision = decisions[t];
   std::vector<Access> all = decision.accesses;
   if (decision.updated && !decision.onHost)
-    all.push_back({update, 0, true});
+    all.push_back({update, /*parts=*/0, /*writes=*/1});
   // What is exchanged is on one device at a time.
   std::map<int, std::vector<Access>> byDevice;
   for (const Access &access : all)
@@ -212,7 +213,7 @@ void TensorBuilder::cutStretches(int t) {
         decision.stretches.emplace_back();
       Stretch &stretch = decision.stretches.back();
       stretch.accesses.push_back(accesses[i]);
-      stretch.dirty |= accesses[i].writes;
+      stretch.dirty |= accesses[i].writes != 0;
     }
 }
 

@@ -30,8 +30,8 @@ private:
   /// One use by a phase, or the update on a device.
   struct Access {
     int phase = 0;
-    Parts parts = 0; ///< that touch it
-    bool writes = false;
+    Parts parts = 0;  ///< that touch it
+    Parts writes = 0; ///< those of them that write it
   };
 
   /// Accesses between which the tensor stays on their device.

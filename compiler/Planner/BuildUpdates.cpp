@@ -70,9 +70,9 @@ TensorBuilder::Part TensorBuilder::addPart(int t, int use, int group) {
     }
     part.device = phase.device;
     part.lastPhase = p;
-    b.touchRuns(
-        p, b.partsOf(p, tensor.gradientUses[use].layer, StepKind::Backward),
-        part.buffer, true);
+    Parts adds =
+        b.partsOf(p, tensor.gradientUses[use].layer, StepKind::Backward);
+    b.touchRuns(p, adds, part.buffer, adds);
   }
   if (part.buffer < 0)
     throw Error("group " + std::to_string(group) +
@@ -351,7 +351,7 @@ void TensorBuilder::addHostUpdate(int t) {
     point = std::max(point, b.storePoint(part.lastPhase));
   }
   for (const Access &access : decision.accesses)
-    if (access.writes)
+    if (access.writes != 0)
       point = std::max(point, b.storePoint(access.phase));
   b.sections[point].hostUpdates.push_back(event);
 }

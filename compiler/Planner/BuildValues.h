@@ -28,8 +28,8 @@ private:
   /// One use of a value (or of its gradient) by a phase.
   struct Access {
     int phase = 0;
-    Parts parts = 0; ///< that touch it
-    bool writes = false;
+    Parts parts = 0;     ///< that touch it
+    Parts writes = 0;    ///< those of them that write it
     bool stores = false; ///< to the home, behind this phase
     int segment = -1;
   };

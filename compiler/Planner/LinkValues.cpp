@@ -34,12 +34,13 @@ std::vector<ValueBuilder::Access> ValueBuilder::valueAccesses(int v) const {
   const Value &value = problem.values[v];
   std::vector<Access> accesses;
   if (!value.isInput())
-    for (int p : b.forwardPhases[value.producer])
-      accesses.push_back(
-          {p, b.partsOf(p, value.producer, StepKind::Forward), true});
+    for (int p : b.forwardPhases[value.producer]) {
+      Parts made = b.partsOf(p, value.producer, StepKind::Forward);
+      accesses.push_back({p, made, made});
+    }
   for (int consumer : value.consumers) {
     for (int p : b.forwardPhases[consumer])
-      accesses.push_back({p, b.partsOf(p, consumer, StepKind::Forward), false});
+      accesses.push_back({p, b.partsOf(p, consumer, StepKind::Forward), 0});
     for (int p : b.backwardPhases[consumer]) {
       Access access = backwardAccess(v, consumer, p);
       if (access.parts != 0)
@@ -56,13 +57,13 @@ ValueBuilder::Access ValueBuilder::backwardAccess(int v, int consumer,
   const Phase &phase = b.phase(p);
   if (int producer = problem.values[v].producer;
       producer >= phase.firstLayer && b.makesAgain(p, producer))
-    return {p, 0, false};
+    return {p, 0, 0};
   Parts parts = 0;
   if (b.readsAgain(p, consumer, b.inputUse(consumer, v)))
     parts = b.partsOf(p, consumer, StepKind::Recompute);
   if (b.inputUse(consumer, v).backwardReads)
     parts |= b.partsOf(p, consumer, StepKind::Backward);
-  return {p, parts, false};
+  return {p, parts, 0};
 }
 
 /// Phases that add to the gradient, and those that consume it.
@@ -71,12 +72,13 @@ std::vector<ValueBuilder::Access> ValueBuilder::gradientAccesses(int v) const {
   std::vector<Access> accesses;
   for (int consumer : value.consumers)
     if (b.inputUse(consumer, v).gradient)
-      for (int p : b.backwardPhases[consumer])
-        accesses.push_back(
-            {p, b.partsOf(p, consumer, StepKind::Backward), true});
+      for (int p : b.backwardPhases[consumer]) {
+        Parts adds = b.partsOf(p, consumer, StepKind::Backward);
+        accesses.push_back({p, adds, adds});
+      }
   for (int p : b.backwardPhases[value.producer])
     accesses.push_back(
-        {p, b.partsOf(p, value.producer, StepKind::Backward), false});
+        {p, b.partsOf(p, value.producer, StepKind::Backward), 0});
   return mergeByPhase(std::move(accesses));
 }
 
@@ -180,7 +182,7 @@ void ValueBuilder::linkValue(Flow &flow) {
 void ValueBuilder::linkChain(Flow &flow, const std::vector<int> &chain) {
   const Value &value = problem.values[flow.value];
   Place place = choices.place[flow.value];
-  int producer = flow.accesses[chain.front()].writes ? chain.front() : -1;
+  int producer = flow.accesses[chain.front()].writes != 0 ? chain.front() : -1;
   if (producer >= 0 && value.output)
     flow.accesses[producer].stores = true;
   std::map<int, int> open; // segments by device
@@ -208,7 +210,7 @@ void ValueBuilder::linkChain(Flow &flow, const std::vector<int> &chain) {
       if (producer >= 0)
         sources.push_back(producer);
       for (int j = 0; producer < 0 && j < i; ++j)
-        if (flow.accesses[j].writes && overlap(flow.accesses[j].phase, p))
+        if (flow.accesses[j].writes != 0 && overlap(flow.accesses[j].phase, p))
           sources.push_back(j);
       loadFromOthers(flow, i, sources);
       it->second = flow.accesses[i].segment;
