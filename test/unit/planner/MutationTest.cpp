@@ -15,10 +15,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "test/unit/planner/Devices.h"
 #include "test/unit/planner/HappensBefore.h"
 #include "test/unit/planner/Mutations.h"
 #include "test/unit/planner/Problems.h"
 
+#include "compiler/Planner/Layout.h"
+
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 
@@ -33,9 +37,10 @@ struct Count {
   int caught = 0, unchanged = 0, unneeded = 0, missed = 0;
 };
 
-/// Damages a plan once by each kind.
+/// Damages a plan once by each kind, or by those that are named.
 void damage(const Draft &draft, const Problem &problem, const Machine &machine,
-            std::mt19937 &generator, std::map<std::string, Count> &counts) {
+            std::mt19937 &generator, std::map<std::string, Count> &counts,
+            const std::vector<std::string> &kinds = {}) {
   const Plan &plan = draft.plan;
   std::vector<Violation> violations = plan.verify(problem, machine);
   if (!violations.empty()) {
@@ -44,6 +49,9 @@ void damage(const Draft &draft, const Problem &problem, const Machine &machine,
   }
   std::vector<std::vector<Clock>> order; // worked out when it is asked for
   for (const Mutation &mutation : mutations()) {
+    if (!kinds.empty() &&
+        std::find(kinds.begin(), kinds.end(), mutation.name) == kinds.end())
+      continue;
     Plan damaged = plan;
     if (!mutation.apply(damaged, problem, generator))
       continue;
@@ -137,6 +145,60 @@ TEST(Mutation, OfSeveralDevicesAreCaught) {
   print(counts);
   for (const Mutation &mutation : mutations())
     EXPECT_GT(counts[mutation.name].caught, 0) << mutation.name;
+}
+
+/// A pipeline of 8 samples in one group or two, whose forward microbatches are
+/// larger or smaller than the backward ones; groups get tensors in slices.
+Choices choicesOfTwoSizes(const Problem &problem, const Machine &machine,
+                          std::mt19937 &generator) {
+  auto below = [&](unsigned n) { return static_cast<int>(generator() % n); };
+  Choices choices = randomChoices(problem, machine, generator);
+  choices.groups = below(4) ? 2 : 1;
+  choices.peers = true;
+  choices.owner.clear();
+  choices.loader.assign(problem.tensors.size(), 0);
+  choices.gather.assign(problem.tensors.size(), Gather::Slices);
+  std::vector<int> ends;
+  for (int l = 0; l < problem.layerCount(); ++l)
+    if (l + 1 == problem.layerCount() || below(2))
+      ends.push_back(l);
+  int64_t small = 1 + below(2), large = 2 * small;
+  bool forward = below(2);
+  int devices = static_cast<int>(machine.devices.size());
+  Layout layout =
+      uniformLayout(problem, choices.groups, devices / choices.groups,
+                    Placement::Ring, ends, forward ? small : large);
+  layout.forwardMicrobatch = forward ? large : small;
+  choices.phases = phasesOf(problem, layout);
+  return choices;
+}
+
+/// Kinds that few random plans have the place for, on plans that do.
+TEST(Mutation, OfRarePlacesAreCaught) {
+  const std::vector<std::string> kinds = {
+      "wait for fewer small microbatches",
+      "wait less often for large microbatches",
+      "move another slice of a tensor", "swap the loss of two groups"};
+  std::mt19937 generator = seeded(13);
+  std::map<std::string, Count> counts;
+  for (int round = 0; round < roundsOf(400); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    Problem problem;
+    do
+      problem = randomSizes(generator, 8);
+    while (!problem.splittable || problem.layerCount() < 3);
+    for (Value &value : problem.values)
+      value.fixedBytes = 0;
+    problem = sliceable(problem);
+    Machine several = machines(2 + round % 3, unlimited);
+    Draft draft = draftOf(problem, several,
+                          choicesOfTwoSizes(problem, several, generator));
+    for (int times = 0; times < 4; ++times)
+      damage(draft, problem, several, generator, counts, kinds);
+  }
+  print(counts);
+  for (const std::string &kind : kinds)
+    EXPECT_GT(counts[kind].caught, 100) << kind;
 }
 
 } // namespace
