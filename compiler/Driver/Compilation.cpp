@@ -373,7 +373,13 @@ int Compilation::reportNumerics() const {
   if (!pins.key.empty() && pins.key != numericsKey)
     return error("--keep-numerics " + options.keepNumerics +
                  ": no plan that was found has the numerics key " + pins.key +
-                 "; the best has " + numericsKey);
+                 "; the best has " + numericsKey +
+                 (pins.microbatch
+                      ? ""
+                      : "; the key is of microbatches of several sizes, which "
+                        "cannot be pinned: its own plan has it (--plan-in), "
+                        "and plans of one size (--microbatch) have keys that "
+                        "can be kept"));
   if (pins.key.empty() && measurements && training &&
       measurements->numericsKey != numericsKey)
     llvm::errs() << "harmonyc: note: numerics key " << numericsKey
