@@ -130,7 +130,11 @@ private:
   int ownersPhase(int t, int layer) const;
   void addContributions();
   /// The device whose queue on the host has the update.
-  int hostUpdateOf(int t) const { return b.phase(decisions[t].lastAdd).device; }
+  /// The device whose update engine on the host updates.
+  int hostUpdateOf(int t) const {
+    bool chosen = !choices.owner.empty() && choices.owner[t] >= 0;
+    return chosen ? choices.owner[t] : b.phase(decisions[t].lastAdd).device;
+  }
   void addHostContribution(int t);
   void addDeviceContribution(int t);
   int earliestPart(int t) const;

@@ -691,20 +691,36 @@ private:
   /// Steps around the best of what was found, as long as they are better:
   /// other orders of filling, other shapes.
   void refine() {
+    constexpr double hopeful = 1.2, close = 1.05; // times the best
+    std::vector<size_t> begun = startsOf(hopeful);
+    for (double most = hopeful; !begun.empty() && mayGoOn(); most = close) {
+      std::vector<size_t> better;
+      for (size_t start : begun)
+        if (candidates[start].seconds < most * best && mayGoOn())
+          if (size_t found = stepFrom(start); found != start)
+            better.push_back(found);
+      begun = std::move(better);
+    }
+  }
+
+  /// The three best that differ in packs, and the best of every other form that
+  /// is within `most` times the best: they take turns.
+  std::vector<size_t> startsOf(double most) const {
     constexpr size_t starts = 3;
-    std::vector<size_t> order = byTime();
     std::vector<size_t> begun;
-    for (size_t i = 0; i < order.size() && begun.size() < starts; ++i) {
-      const Layout &layout = candidates[order[i]].choices.layout;
+    std::set<std::string> forms;
+    for (size_t i : byTime()) {
+      const Layout &layout = candidates[i].choices.layout;
       bool isNew = std::none_of(begun.begin(), begun.end(), [&](size_t other) {
         return candidates[other].choices.layout.backwardEnds ==
                layout.backwardEnds;
       });
-      if (isNew)
-        begun.push_back(order[i]);
+      bool isFirst = forms.insert(formOf(layout)).second &&
+                     candidates[i].seconds < most * best;
+      if (isFirst || (isNew && begun.size() < starts))
+        begun.push_back(i);
     }
-    for (size_t start : begun)
-      stepFrom(start);
+    return begun;
   }
 
   std::vector<size_t> byTime() const {
@@ -720,35 +736,36 @@ private:
 
   bool mayGoOn() const { return filling.effort() + costliest < 2 * mostEffort; }
 
-  void stepFrom(size_t from) {
-    for (bool better = true; better && mayGoOn();) {
-      if (isAtBound(from))
-        return;
-      double before = candidates[from].seconds;
-      size_t tried = candidates.size();
-      auto toBest = [&] {
-        for (size_t i = tried; i < candidates.size(); ++i)
-          if (candidates[i].seconds < candidates[from].seconds)
-            from = i;
-      };
-      climbAgain(from);
-      toBest();
-      Origin origin = origins[from];
-      Updates updates = candidates[from].choices.updates;
-      for (Updates other : updatePlaces(candidates[from].choices.layout.groups))
-        if (other != updates && mayGoOn())
-          tryMoved(from, {origin.shape, layoutOf(from), other, {}});
-      toBest();
-      updates = candidates[from].choices.updates;
-      if (origin.shape && !options.layersPerPack)
-        for (Entry &entry : neighbours(*origin.shape, updates))
-          if (entry.cost.compute < candidates[from].seconds && mayGoOn())
-            tryMoved(from, entry);
-      toBest();
-      tryRuns(from);
-      toBest();
-      better = candidates[from].seconds < before * 0.9995;
-    }
+  /// One step in every direction; `from` if none is better.
+  size_t stepFrom(size_t from) {
+    if (isAtBound(from))
+      return from;
+    size_t begin = from;
+    size_t tried = candidates.size();
+    auto toBest = [&] {
+      for (size_t i = tried; i < candidates.size(); ++i)
+        if (candidates[i].seconds < candidates[from].seconds)
+          from = i;
+    };
+    climbAgain(from);
+    toBest();
+    Origin origin = origins[from];
+    Updates updates = candidates[from].choices.updates;
+    for (Updates other : updatePlaces(candidates[from].choices.layout.groups))
+      if (other != updates && mayGoOn())
+        tryMoved(from, {origin.shape, layoutOf(from), other, {}});
+    toBest();
+    updates = candidates[from].choices.updates;
+    if (origin.shape && !options.layersPerPack)
+      for (Entry &entry : neighbours(*origin.shape, updates))
+        if (entry.cost.compute < candidates[from].seconds && mayGoOn())
+          tryMoved(from, entry);
+    toBest();
+    tryRuns(from);
+    toBest();
+    return candidates[from].seconds < candidates[begin].seconds * 0.9995
+               ? from
+               : begin;
   }
 
   /// With its phases in more Runs, or fewer.
