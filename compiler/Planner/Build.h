@@ -20,6 +20,8 @@
 
 #include "compiler/Planner/Plan.h"
 
+#include <tuple>
+
 namespace harmony::planner {
 
 /// Where a value that several phases use is between two of them.
@@ -51,6 +53,13 @@ struct PhaseChoice {
   /// Has the layers of the phase before on its device, and is not apart from
   /// it: tensors stay, the pack after is loaded when the first of these begins.
   bool goesOn = false;
+
+  bool operator==(const PhaseChoice &o) const {
+    return std::tie(device, group, kind, firstLayer, lastLayer, microbatch,
+                    firstSample, trips, keep, goesOn) ==
+           std::tie(o.device, o.group, o.kind, o.firstLayer, o.lastLayer,
+                    o.microbatch, o.firstSample, o.trips, o.keep, o.goesOn);
+  }
 };
 
 /// Every layer's highest level.
@@ -110,6 +119,17 @@ struct Choices {
   /// They have links to each other, by which they gather what each loads its
   /// part of.
   bool othersGather = false;
+
+  bool operator==(const Choices &o) const {
+    auto all = [](const Choices &c) {
+      return std::tie(c.groups, c.update, c.stay, c.overlap, c.runs, c.slots,
+                      c.recomputeAhead, c.peers, c.resident, c.pinned,
+                      c.stateResident, c.holdGradient, c.updateOnHost, c.owner,
+                      c.gather, c.loader, c.place, c.gradientPlace, c.others,
+                      c.othersGather, c.phases);
+    };
+    return all(*this) == all(o);
+  }
 };
 
 /// An event touches a buffer (or a home): what synchronize() orders.

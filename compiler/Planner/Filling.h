@@ -18,6 +18,7 @@
 #include "compiler/Planner/Layout.h"
 #include "compiler/Planner/Search.h"
 
+#include <deque>
 #include <functional>
 #include <map>
 
@@ -115,6 +116,14 @@ private:
   mutable int64_t built = 0;
 
   mutable std::map<int, std::optional<OneGroup>> oneGroups; ///< by count
+
+  /// What was built last: a ladder begins where another one ends.
+  struct Known {
+    const Problem *of = nullptr;
+    Choices choices;
+    std::vector<int64_t> peaks;
+  };
+  mutable std::deque<Known> known;
 
   /// The places in the pipeline whose memory a decision takes, and what to do.
   struct Ladder {

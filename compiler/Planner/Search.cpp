@@ -41,7 +41,9 @@ namespace {
 
 /// No further layout is tried once so many events were built, and no further
 /// step taken once twice as many were: about half a second each. Counts, so
-/// that equal input gives equal plans.
+/// that equal input gives equal plans. The events of what is simulated, whose
+/// addresses and waits are found too, count so many times.
+constexpr int64_t simulationEffort = 6;
 int64_t mostEffortFor(const Problem &problem) {
   return 500'000 * std::clamp(problem.layerCount(), 200, 600) / 200;
 }
@@ -175,6 +177,13 @@ private:
   Limits capacity;
   std::vector<Candidate<Decisions>> candidates;
   std::vector<Origin> origins; ///< of the candidates
+  /// Choices that were filled: several places of updates may be the same.
+  struct Filled {
+    Choices choices;
+    const Strategy *strategy;
+    bool fits;
+  };
+  std::vector<Filled> filled;
   double best = std::numeric_limits<double>::infinity();
   int simulated = 0;
   int64_t effortAlone = 0; ///< of searches in one group
@@ -342,9 +351,12 @@ private:
     return bytes;
   }
 
-  /// Builds, and keeps if it fits; returns what does not fit.
+  /// Builds, and keeps if it fits and is new; returns what does not fit.
   std::vector<int64_t> consider(const Decisions &decisions,
                                 const Origin &origin = {}) {
+    for (const Candidate<Decisions> &other : candidates)
+      if (other.choices.choices == decisions.choices)
+        return std::vector<int64_t>(devices, 0);
     Draft draft = build(problem, machine, decisions.choices);
     Plan &plan = draft.plan;
     allocate(plan, capacity);
@@ -357,7 +369,7 @@ private:
                                    : std::min(hostNeeded, plan.hostBytes);
       return over;
     }
-    filling.spend(static_cast<int64_t>(plan.events.size()));
+    filling.spend(simulationEffort * static_cast<int64_t>(plan.events.size()));
     synchronize(draft);
     simulate(plan, problem, machine);
     ++simulated;
@@ -524,8 +536,20 @@ private:
     constexpr size_t deepest = 4;
     for (size_t depth = 0; depth < deepest; ++depth)
       for (std::vector<Entry> &entries : classes)
-        if (depth < entries.size() && mayTry())
+        if (depth < entries.size() && mayTry() &&
+            mayWin(formOf(entries[depth].layout)))
           tryEntry(entries, depth);
+  }
+
+  /// Whether the form's best so far is close enough.
+  bool mayWin(const std::string &form) const {
+    constexpr double close = 1.3;
+    double seconds = std::numeric_limits<double>::infinity();
+    for (const Candidate<Decisions> &candidate : candidates)
+      if (formOf(candidate.choices.layout) == form)
+        seconds = std::min(seconds, candidate.seconds);
+    return !(seconds < std::numeric_limits<double>::infinity()) ||
+           seconds <= close * best;
   }
 
   /// Equal groups of one device do the same: the best shapes of one alone,
@@ -630,11 +654,15 @@ private:
   bool tryLayout(const Layout &layout, Updates updates,
                  const std::optional<Shape> &shape, const Strategy &strategy) {
     Decisions decisions = filling.base(layout, updates);
-    if (!filling.fits(decisions, capacity))
-      return false;
+    for (const Filled &other : filled)
+      if (other.strategy == &strategy && other.choices == decisions.choices)
+        return other.fits;
     size_t before = candidates.size();
-    fill(decisions, strategy, shape);
-    return candidates.size() > before;
+    if (filling.fits(decisions, capacity))
+      fill(decisions, strategy, shape);
+    filled.push_back(
+        {std::move(decisions.choices), &strategy, candidates.size() > before});
+    return filled.back().fits;
   }
 
   std::vector<Entry> entriesOf(Form form, int64_t u, Updates updates) {
