@@ -209,7 +209,10 @@ int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
                          const planner::Machine &machine,
                          const planner::Plan *given) {
   CompilerOptions wanted = options;
-  if (pins.microbatch)
+  if (given) // for messages
+    wanted.planIn =
+        options.planIn.empty() ? options.keepNumerics : options.planIn;
+  else if (pins.microbatch)
     wanted.microbatch = pins.microbatch;
   int devices = static_cast<int>(machine.devices.size());
   if (!pins.key.empty() && wanted.schedule == "auto") {
@@ -310,10 +313,37 @@ int Compilation::plan() {
                    std::to_string(pins.batch) + ", this is one of " +
                    std::to_string(batch));
   }
+  if (int exitCode = planBoth(machine, givenPlan))
+    return exitCode;
+  if (!pins.key.empty() && pins.key != numericsKey)
+    if (int exitCode = takeKeptPlan(machine))
+      return exitCode;
+  warnOfIdleDevices();
+  if (int exitCode = reportNumerics())
+    return exitCode;
+  if (options.explain)
+    explanation = explainPlanned(
+        getPlan(), getProblem(), getMachine(), options,
+        [&](const planner::Machine &wider) { return planOn(wider); });
+  return kDone;
+}
+
+/// Tasks that are there already are not lowered, and then have no costs.
+static void eraseTasks(ModuleOp module) {
+  for (auto task :
+       llvm::make_early_inc_range(module.getOps<schedule::TaskOp>()))
+    task.erase();
+}
+
+int Compilation::planBoth(const planner::Machine &machine,
+                          const planner::Plan *given) {
+  eraseTasks(*module);
   kernels = ModuleOp::create(UnknownLoc::get(&context));
+  costs = std::make_unique<CostModel>(costMachine,
+                                      measurements ? &*measurements : nullptr);
   if (training)
     if (int exitCode = planOne(trainingModel, trainingPlan,
-                               /*forTraining=*/true, machine, givenPlan))
+                               /*forTraining=*/true, machine, given))
       return exitCode == kRefused && trainingPlan.message.empty()
                  ? exitCode
                  : error(trainingPlan.message, exitCode);
@@ -322,19 +352,23 @@ int Compilation::plan() {
     return exitCode == kRefused && evaluationPlan.message.empty()
                ? exitCode
                : error("evaluation: " + evaluationPlan.message, exitCode);
-  warnOfIdleDevices();
   numericsKey =
       makeNumericsKey(*module, training ? trainingModel : evaluationModel,
                       getPlan().plan, target.getName());
   if (isMixed())
     numericsKey += "-mixed";
-  if (int exitCode = reportNumerics())
-    return exitCode;
-  if (options.explain)
-    explanation = explainPlanned(
-        getPlan(), getProblem(), getMachine(), options,
-        [&](const planner::Machine &wider) { return planOn(wider); });
   return kDone;
+}
+
+int Compilation::takeKeptPlan(const planner::Machine &machine) {
+  std::string message;
+  std::optional<planner::Plan> kept = readPlan(options.keepNumerics, message);
+  if (!kept || !training)
+    return kDone; // an executable, a profile or a key: reportNumerics() tells
+  llvm::errs() << "harmonyc: note: no plan that was found has the numerics key "
+               << pins.key << "; the best has " << numericsKey << ": the plan "
+               << options.keepNumerics << " itself is taken\n";
+  return planBoth(machine, &*kept);
 }
 
 int Compilation::takeMeasurements(planner::Machine &machine) {
@@ -357,8 +391,6 @@ int Compilation::takeMeasurements(planner::Machine &machine) {
     }
   }
   costMachine = machine;
-  costs = std::make_unique<CostModel>(costMachine,
-                                      measurements ? &*measurements : nullptr);
   return kDone;
 }
 
@@ -377,9 +409,9 @@ int Compilation::reportNumerics() const {
                  (pins.microbatch
                       ? ""
                       : "; the key is of microbatches of several sizes, which "
-                        "cannot be pinned: its own plan has it (--plan-in), "
-                        "and plans of one size (--microbatch) have keys that "
-                        "can be kept"));
+                        "cannot be pinned: give the plan that has it, or "
+                        "make one of one size (--microbatch), whose key can "
+                        "be kept"));
   if (pins.key.empty() && measurements && training &&
       measurements->numericsKey != numericsKey)
     llvm::errs() << "harmonyc: note: numerics key " << numericsKey
@@ -391,9 +423,7 @@ int Compilation::reportNumerics() const {
 
 PlanOutcome Compilation::planOn(const planner::Machine &machine) {
   OwningOpRef<ModuleOp> copy = cast<ModuleOp>((*module)->clone());
-  // A task that is there already is not lowered, and then has no costs.
-  for (auto task : llvm::make_early_inc_range(copy->getOps<schedule::TaskOp>()))
-    task.erase();
+  eraseTasks(*copy);
   OwningOpRef<ModuleOp> scratch = ModuleOp::create(UnknownLoc::get(&context));
   std::swap(module, copy);
   std::swap(kernels, scratch);

@@ -77,10 +77,15 @@ private:
   int runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
   int planOne(Model &model, PlanOutcome &outcome, bool forTraining,
               const planner::Machine &machine, const planner::Plan *given);
+  /// Training step and evaluation, and their key; once more where it was called
+  /// before.
+  int planBoth(const planner::Machine &machine, const planner::Plan *given);
+  /// The plan of --keep-numerics itself, where no other has its key.
+  int takeKeptPlan(const planner::Machine &machine);
   /// Plans the training step, or what there is, on another machine; the module
   /// stays as it is.
   PlanOutcome planOn(const planner::Machine &machine);
-  /// --profile: gives links their measured rates, and makes the cost model.
+  /// --profile: gives links their measured rates.
   int takeMeasurements(planner::Machine &machine);
   /// Says what measured costs were used for, and keeps --keep-numerics.
   int reportNumerics() const;
