@@ -476,21 +476,7 @@ private:
         append(order, sections[nextBlock(p)].loads);
       append(order, section.lateLoads);
       append(order, section.zeros);
-      append(order, section.before);
-      auto among = section.among.begin();
-      auto appendAmong = [&](int part) {
-        for (; among != section.among.end() && neededBy[*among] <= part;
-             ++among)
-          order.push_back(*among);
-      };
-      appendAmong(-1);
-      for (int part = 0; part < partCount(p); ++part) {
-        if (part > 0 && info.parts[part] == info.split)
-          append(order, section.between);
-        if (part == 0 || info.runs[part] != info.runs[part - 1])
-          order.push_back(info.runs[part]);
-        appendAmong(part);
-      }
+      appendRuns(order, p);
       append(order, section.after);
       append(order, section.contributions);
       append(order, section.collected);
@@ -505,6 +491,35 @@ private:
     }
     appendLast(order);
     return renumber(order);
+  }
+
+  /// With the values that come in front of each Run, and the updates behind it.
+  void appendRuns(std::vector<int> &order, int p) {
+    std::vector<std::pair<int, int>> &values = sections[p].values;
+    std::stable_sort(
+        values.begin(), values.end(), [&](const auto &x, const auto &y) {
+          return x.first != y.first ? x.first < y.first
+                                    : neededBy[x.second] < neededBy[y.second];
+        });
+    auto value = values.begin();
+    auto among = sections[p].among.begin();
+    auto appendAmong = [&](int part) {
+      for (; among != sections[p].among.end() && neededBy[*among] <= part;
+           ++among)
+        order.push_back(*among);
+    };
+    const std::vector<int> &runs = phases[p].runs;
+    for (int part = 0; part < partCount(p);) {
+      int next = part + 1;
+      while (next < partCount(p) && runs[next] == runs[part])
+        ++next;
+      for (; value != values.end() && value->first < next; ++value)
+        order.push_back(value->second);
+      appendAmong(part - 1);
+      order.push_back(runs[part]);
+      part = next;
+    }
+    appendAmong(partCount(p) - 1);
   }
 
   /// What follows all phases.

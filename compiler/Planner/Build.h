@@ -84,6 +84,9 @@ struct Choices {
   int runs = 1;
   static constexpr int mostRuns = 32;
   int slots = 2; ///< of the rings through which values are swapped
+  /// Values that a phase begins with may come during the phase before it on its
+  /// device: their places are others than what that phase uses.
+  bool valuesAhead = false;
   /// B phases recompute all that they need before their first backward.
   /// False: a layer whose operands are all there begins a segment, which is
   /// recomputed when the backward comes to it, so that the saved blocks of one

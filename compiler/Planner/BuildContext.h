@@ -66,8 +66,10 @@ enum Lane {
 struct Section {
   /// Tensors that several devices get together, before all else.
   std::vector<int> gathers;
-  std::vector<int> loads, lateLoads, zeros, before;
-  std::vector<int> between; ///< in front of the Run of PhaseInfo::split
+  std::vector<int> loads, lateLoads, zeros;
+  /// Loads of values and their gradients, by the part in front of whose Run
+  /// they are issued.
+  std::vector<std::pair<int, int>> values;
   std::vector<int> after, contributions;
   /// Parts of gradients that go to the device that updates while the phase
   /// still runs.
@@ -307,6 +309,12 @@ public:
       ++part;
     return part;
   }
+  static int lastOf(Parts parts) {
+    int part = 63;
+    while (part > 0 && !(parts >> part & 1))
+      --part;
+    return part;
+  }
   int partCount(int p) const {
     return static_cast<int>(phases[p].parts.size());
   }
@@ -335,7 +343,8 @@ public:
       cover(buffer, info.runs[part], begin, std::min(end, last));
     }
   }
-  /// Runs touch a buffer that stays over the microbatches of the phase;
+  /// Runs touch a buffer that stays over the microbatches of the phase: where
+  /// there is one alone, from the first part that touches it to the last.
   /// `writes`: the parts among `parts` that write it. What only reads it is not
   /// waited for by who reads it too.
   void touchRuns(int p, Parts parts, int buffer, Parts writes) {
@@ -350,8 +359,15 @@ public:
       }
       draft.bufferTouches.back().writes |= writes >> part & 1;
     }
-    cover(buffer, info.runs.front(), 0, 0);
-    cover(buffer, info.runs.back(), lastStep(p), lastStep(p));
+    int first = 0, last = partCount(p) - 1;
+    if (phase(p).trips == 1 && parts != 0) {
+      first = firstOf(parts);
+      last = lastOf(parts);
+    }
+    int begin = info.parts[first];
+    int end = last + 1 < partCount(p) ? info.parts[last + 1] - 1 : lastStep(p);
+    cover(buffer, info.runs[first], begin, begin);
+    cover(buffer, info.runs[last], end, end);
   }
   /// The buffer is live at these steps, whoever touches it.
   void cover(int buffer, int event, int firstStep, int lastStep) {

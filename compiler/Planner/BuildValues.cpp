@@ -46,10 +46,8 @@ void ValueBuilder::emitFlow(const Flow &flow) {
     int first = flow.accesses[segment.accesses[0]].phase;
     bool isGradient = flow.content == Content::ValueGradient;
     if (segment.source == Source::Batch || segment.source == Source::Home) {
-      Section &section = b.sections[first];
-      (isGradient && b.phases[first].split > 0 ? section.between
-                                               : section.before)
-          .push_back(transfer(flow, first, true, buffer));
+      addLoad(flow, flow.accesses[segment.accesses[0]],
+              transfer(flow, first, true, buffer), buffer);
     } else if (segment.source == Source::Copy) {
       int from = flow.accesses[segment.from].phase;
       b.sections[from].after.push_back(b.makeCopy(
@@ -65,6 +63,39 @@ void ValueBuilder::emitFlow(const Flow &flow) {
         b.sections[p].after.push_back(transfer(flow, p, false, buffer));
       }
   }
+}
+
+/// Of one microbatch: some Runs before the one that needs it.
+void ValueBuilder::addLoad(const Flow &flow, const Access &access, int event,
+                           int buffer) {
+  int p = access.phase;
+  const PhaseInfo &info = b.phases[p];
+  int need = b.firstOf(access.parts);
+  b.neededBy[event] = need;
+  int ahead = std::max(1, b.partCount(p) / 8);
+  int part = b.phase(p).trips == 1 ? std::max(0, need - ahead) : 0;
+  if (flow.content == Content::ValueGradient && info.split > 0)
+    part = std::max(part, b.partOf(p, info.split));
+  b.sections[p].values.push_back({part, event});
+  if (part == 0 && need < ahead && mayComeAhead(flow, p)) {
+    const std::vector<int> &runs = b.phases[info.previous].runs;
+    int run = b.phase(info.previous).trips == 1 ? runs.back() : runs.front();
+    int step = b.events[run].firstStep;
+    b.cover(buffer, run, step, step);
+  }
+}
+
+/// Whether all that it is loaded from is stored when the phase before `p` on
+/// its device begins, and that phase has none of it.
+bool ValueBuilder::mayComeAhead(const Flow &flow, int p) const {
+  int before = b.phases[p].previous;
+  return choices.valuesAhead && before >= 0 &&
+         std::all_of(flow.accesses.begin(), flow.accesses.end(),
+                     [&](const Access &access) {
+                       return access.phase != before &&
+                              (!access.stores || !overlap(access.phase, p) ||
+                               access.phase < before || access.phase > p);
+                     });
 }
 
 int ValueBuilder::makeSegmentBuffer(const Flow &flow, const Segment &segment) {

@@ -92,6 +92,8 @@ private:
   void chooseRings();
   bool mayRing(int p, int q) const;
 
+  void addLoad(const Flow &flow, const Access &access, int event, int buffer);
+  bool mayComeAhead(const Flow &flow, int p) const;
   bool isInner(const Flow &flow, const Segment &segment) const;
   void emitFlow(const Flow &flow);
   int makeSegmentBuffer(const Flow &flow, const Segment &segment);

@@ -206,6 +206,7 @@ Decisions Filling::moved(const Decisions &from, Layout layout,
   Choices &choices = decisions.choices;
   choices.overlap = from.choices.overlap;
   choices.slots = from.choices.slots;
+  choices.valuesAhead = from.choices.valuesAhead;
   choices.runs = from.choices.runs;
   choices.resident = from.choices.resident;
   choices.pinned = from.choices.pinned;
@@ -264,14 +265,16 @@ void Filling::keepOutputs(Decisions &decisions) const {
 
 Filling::Ladder Filling::overlapLadder(const Decisions &from) const {
   std::vector<int> all = everywhere(from.layout);
-  return {{all, all, all}, [](Decisions &decisions, int item) {
+  return {{all, all, all, all}, [](Decisions &decisions, int item) {
             Choices &choices = decisions.choices;
             if (item == 0)
               choices.runs = fineRuns;
             else if (item == 1)
               choices.slots = 2;
-            else
+            else if (item == 2)
               choices.overlap = choices.stay;
+            else
+              choices.valuesAhead = choices.stay;
           }};
 }
 

@@ -108,6 +108,7 @@ void RandomPlans::fill(Decisions &decisions, int percent) {
   choices.stay &= chance(90);
   choices.overlap = chance(50) && choices.stay;
   choices.slots = 1 + below(3);
+  choices.valuesAhead = choices.stay && chance(50);
   choices.runs = chance(50) ? 1 : 2 + below(7);
   choices.recomputeAhead = chance(50);
   choices.peers = chance(75);
