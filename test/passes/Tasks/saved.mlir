@@ -39,8 +39,10 @@ func.func private @frozen(%x: !x) -> !x attributes {nn.layer, nn.saved = 0 : i64
 // CHECK-SAME:    [#harmony.slot<argument 0, 24>, #harmony.slot<saved 0, 24>, #harmony.slot<saved 1, 40>]
 // CHECK-COUNT-2: harmony.launch
 // CHECK-NOT:     harmony.launch
+// Its argument is no longer read, and has no slot.
 // CHECK-LABEL: harmony.task @two.again2.u2 slots
-// CHECK-NEXT:    harmony.launch {{.*}}[#harmony.ref<2 + 0, 40, w>]
+// CHECK-SAME:    [#harmony.slot<saved 0, 24>, #harmony.slot<saved 1, 40>]
+// CHECK-NEXT:    harmony.launch {{.*}}[#harmony.ref<1 + 0, 40, w>]
 // CHECK-NEXT:  }
 func.func private @two(%x: !x {nn.differentiable}) -> (!x {nn.differentiable}, !x, tensor<?x5xf32, #nn.batch<0, 1>>) attributes {nn.layer, nn.saved = 2 : i64} {
   %0 = nn.group (%a = %x) : (!x) -> !x {
