@@ -126,10 +126,10 @@ struct Choices {
   bool operator==(const Choices &o) const {
     auto all = [](const Choices &c) {
       return std::tie(c.groups, c.update, c.stay, c.overlap, c.runs, c.slots,
-                      c.recomputeAhead, c.peers, c.resident, c.pinned,
-                      c.stateResident, c.holdGradient, c.updateOnHost, c.owner,
-                      c.gather, c.loader, c.place, c.gradientPlace, c.others,
-                      c.othersGather, c.phases);
+                      c.valuesAhead, c.recomputeAhead, c.peers, c.resident,
+                      c.pinned, c.stateResident, c.holdGradient, c.updateOnHost,
+                      c.owner, c.gather, c.loader, c.place, c.gradientPlace,
+                      c.others, c.othersGather, c.phases);
     };
     return all(*this) == all(o);
   }
