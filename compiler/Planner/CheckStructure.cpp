@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/Planner/BufferIndex.h"
+#include "compiler/Planner/Limits.h"
 #include "compiler/Planner/Replay.h"
 
 #include <algorithm>
@@ -57,7 +58,7 @@ private:
   std::vector<char> linked; ///< by source and destination
 
   /// Byte counts and offsets beyond this are nonsense, and would overflow sums.
-  static bool sensible(int64_t n) { return n >= 0 && n <= int64_t(1) << 45; }
+  static bool sensible(int64_t n) { return n >= 0 && n <= maximalBytes; }
 
   static bool within(int index, size_t count) {
     return index >= 0 && static_cast<size_t>(index) < count;

@@ -115,9 +115,13 @@ std::vector<int64_t> candidateMicrobatches(int64_t batch, int devices,
   order.insert(order.end(), shares.rbegin(), shares.rend());
   for (int64_t share : order) {
     std::vector<int64_t> divisors;
-    for (int64_t u = 1; u <= share; ++u)
+    for (int64_t u = 1; u <= share / u; ++u)
       if (share % u == 0)
-        divisors.push_back(u);
+        for (int64_t divisor : {u, share / u})
+          divisors.push_back(divisor);
+    std::sort(divisors.begin(), divisors.end());
+    divisors.erase(std::unique(divisors.begin(), divisors.end()),
+                   divisors.end());
     // Evenly over their range where they are too many.
     size_t room = mostMicrobatches - std::min(sizes.size(), mostMicrobatches);
     size_t step = room == 0 ? 0 : (divisors.size() + room - 1) / room;

@@ -7,6 +7,8 @@
 
 #include "compiler/Planner/Problem.h"
 
+#include "compiler/Planner/Limits.h"
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -105,6 +107,14 @@ static void checkMicrobatches(const Problem &problem) {
   }
 }
 
+static void checkBytes(int64_t each, int64_t count, const std::string &what) {
+  double bytes = static_cast<double>(each) * static_cast<double>(count);
+  if (bytes > static_cast<double>(maximalBytes))
+    throw Error(what + " takes " + std::to_string(each) + " * " +
+                std::to_string(count) + " bytes, accepted are at most " +
+                std::to_string(maximalBytes));
+}
+
 static void checkTensorsAndValues(const Problem &problem) {
   for (const Tensor &tensor : problem.tensors) {
     std::string what = "tensor " + quoted(tensor.name);
@@ -113,6 +123,9 @@ static void checkTensorsAndValues(const Problem &problem) {
                   ", accepted is 1 or more");
     checkNotNegative(tensor.gradientBytes, what + ": gradientBytes");
     checkNotNegative(tensor.stateBytes, what + ": stateBytes");
+    for (int64_t bytes :
+         {tensor.bytes, tensor.gradientBytes, tensor.stateBytes})
+      checkBytes(bytes, 1, what);
     if (!tensor.trainable && !tensor.gradientUses.empty())
       throw Error(what + " is not trainable but layer " +
                   quoted(problem.layers[tensor.gradientUses[0].layer].name) +
@@ -130,6 +143,8 @@ static void checkTensorsAndValues(const Problem &problem) {
     std::string what = "value " + quoted(value.name);
     checkNotNegative(value.bytesPerSample, what + ": bytesPerSample");
     checkNotNegative(value.fixedBytes, what + ": fixedBytes");
+    checkBytes(value.bytesPerSample, problem.batch, what);
+    checkBytes(value.fixedBytes, problem.batch, what);
     if (value.sliceable && value.fixedBytes != 0)
       throw Error(what + " is sliceable and has fixedBytes " +
                   std::to_string(value.fixedBytes) + ", accepted is 0");
@@ -230,6 +245,9 @@ static void checkFunctions(const Problem &problem) {
       checkNotNegative(cost.savedBytes, what + ": savedBytes");
       checkNotNegative(cost.forwardWorkspace, what + ": forwardWorkspace");
       checkNotNegative(cost.backwardWorkspace, what + ": backwardWorkspace");
+      for (int64_t bytes :
+           {cost.savedBytes, cost.forwardWorkspace, cost.backwardWorkspace})
+        checkBytes(bytes, 1, what);
       checkKeeps(cost, function, what);
     }
   }

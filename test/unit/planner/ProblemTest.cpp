@@ -63,6 +63,15 @@ TEST(Problem, CheckNamesWhatIsWrong) {
        [](Problem &p) { p.tensors[0].trainable = false; }},
       {"gradientBytes is 0",
        [](Problem &p) { p.tensors[0].gradientBytes = 0; }},
+      {"tensor 'layer0.weight' takes 35184372088833 * 1 bytes, accepted are at "
+       "most 35184372088832",
+       [](Problem &p) { p.tensors[0].bytes = (int64_t(1) << 45) + 1; }},
+      {"value 'x' takes 8796093022209 * 4 bytes",
+       [](Problem &p) { p.values[0].bytesPerSample = (int64_t(1) << 43) + 1; }},
+      {"takes 35184372088833 * 1 bytes",
+       [](Problem &p) {
+         p.functions[0].costs[0].savedBytes = (int64_t(1) << 45) + 1;
+       }},
       {"in a forward-only program", [](Problem &p) { p.training = false; }},
       {"value 'x' has no bytes",
        [](Problem &p) { p.values[0].bytesPerSample = 0; }},
