@@ -132,7 +132,25 @@ private:
     for (PhaseInfo &info : phases)
       if (info.next < 0)
         info.next = phaseCount();
+    findBands();
     foreignWork.resize(devicePhases.size());
+  }
+
+  void findBands() {
+    for (int p = 0; p < phaseCount(); ++p) {
+      phases[p].band = p > 0 && isBeside(p - 1, p) ? phases[p - 1].band : p;
+      for (int other = phases[p].band; other <= p; ++other)
+        phases[other].bandEnd = p + 1;
+    }
+  }
+
+  /// Forwards that write tensors take turns instead.
+  bool isBeside(int before, int p) const {
+    const Phase &a = phase(before), &b = phase(p);
+    return isOpen(before) && isOpen(p) && a.group < b.group &&
+           a.kind == b.kind && a.firstLayer == b.firstLayer &&
+           a.lastLayer == b.lastLayer &&
+           phases[before].parts == phases[p].parts && !problem.forwardsWrite();
   }
 
   void placeOnDevice(int p, bool goesOn) {
@@ -466,60 +484,80 @@ private:
       if (overlap && !list.empty())
         append(order, sections[list.front()].loads);
     append(order, firstGathers);
-    for (int p = 0; p < phaseCount(); ++p) {
-      const Section &section = sections[p];
-      const PhaseInfo &info = phases[p];
-      append(order, section.gathers);
-      if (!overlap)
-        append(order, section.loads);
-      else if (info.block == p && nextBlock(p) < phaseCount())
-        append(order, sections[nextBlock(p)].loads);
-      append(order, section.lateLoads);
-      append(order, section.zeros);
-      appendRuns(order, p);
-      append(order, section.after);
-      append(order, section.contributions);
-      append(order, section.collected);
-      append(order, section.updates);
-      append(order, section.storesNow);
-      if (!overlap)
-        append(order, section.stores);
-      else if (info.previous >= 0)
-        append(order, sections[info.previous].stores);
-      append(order, section.hostContributions);
-      append(order, section.hostUpdates);
+    for (int band = 0; band < phaseCount(); band = phases[band].bandEnd) {
+      int end = phases[band].bandEnd;
+      for (int p = band; p < end; ++p)
+        appendBefore(order, p);
+      appendRuns(order, band, end);
+      for (int p = band; p < end; ++p)
+        appendBehind(order, p);
     }
     appendLast(order);
     return renumber(order);
   }
 
-  /// With the values that come in front of each Run, and the updates behind it.
-  void appendRuns(std::vector<int> &order, int p) {
-    std::vector<std::pair<int, int>> &values = sections[p].values;
-    std::stable_sort(
-        values.begin(), values.end(), [&](const auto &x, const auto &y) {
-          return x.first != y.first ? x.first < y.first
+  void appendBefore(std::vector<int> &order, int p) const {
+    const Section &section = sections[p];
+    append(order, section.gathers);
+    if (!choices.overlap)
+      append(order, section.loads);
+    else if (phases[p].block == p && nextBlock(p) < phaseCount())
+      append(order, sections[nextBlock(p)].loads);
+    append(order, section.lateLoads);
+    append(order, section.zeros);
+  }
+
+  /// Of phases side by side, with the values that come in front of each Run,
+  /// and what stands behind it.
+  void appendRuns(std::vector<int> &order, int band, int end) {
+    std::vector<size_t> come(end - band, 0), gone = come;
+    for (int p = band; p < end; ++p)
+      std::stable_sort(sections[p].values.begin(), sections[p].values.end(),
+                       [&](const auto &x, const auto &y) {
+                         return x.first != y.first
+                                    ? x.first < y.first
                                     : neededBy[x.second] < neededBy[y.second];
-        });
-    auto value = values.begin();
-    auto among = sections[p].among.begin();
+                       });
     auto appendAmong = [&](int part) {
-      for (; among != sections[p].among.end() && neededBy[*among] <= part;
-           ++among)
-        order.push_back(*among);
+      for (int p = band; p < end; ++p) {
+        const std::vector<int> &among = sections[p].among;
+        for (size_t &at = gone[p - band];
+             at < among.size() && neededBy[among[at]] <= part; ++at)
+          order.push_back(among[at]);
+      }
     };
-    const std::vector<int> &runs = phases[p].runs;
-    for (int part = 0; part < partCount(p);) {
+    const std::vector<int> &runs = phases[band].runs;
+    for (int part = 0; part < partCount(band);) {
       int next = part + 1;
-      while (next < partCount(p) && runs[next] == runs[part])
+      while (next < partCount(band) && runs[next] == runs[part])
         ++next;
-      for (; value != values.end() && value->first < next; ++value)
-        order.push_back(value->second);
+      for (int p = band; p < end; ++p) {
+        const std::vector<std::pair<int, int>> &values = sections[p].values;
+        for (size_t &at = come[p - band];
+             at < values.size() && values[at].first < next; ++at)
+          order.push_back(values[at].second);
+      }
       appendAmong(part - 1);
-      order.push_back(runs[part]);
+      for (int p = band; p < end; ++p)
+        order.push_back(phases[p].runs[part]);
       part = next;
     }
-    appendAmong(partCount(p) - 1);
+    appendAmong(partCount(band) - 1);
+  }
+
+  void appendBehind(std::vector<int> &order, int p) const {
+    const Section &section = sections[p];
+    append(order, section.after);
+    append(order, section.contributions);
+    append(order, section.collected);
+    append(order, section.updates);
+    append(order, section.storesNow);
+    if (!choices.overlap)
+      append(order, section.stores);
+    else if (phases[p].previous >= 0)
+      append(order, sections[phases[p].previous].stores);
+    append(order, section.hostContributions);
+    append(order, section.hostUpdates);
   }
 
   /// What follows all phases.

@@ -107,6 +107,10 @@ struct PhaseInfo {
   int follows = -1;
   /// The earliest phase that can be held up by this one through rings.
   int root = 0;
+  /// The first of the phases that run a pack side by side, one microbatch and
+  /// one group each, and the one behind the last: their Runs are issued in
+  /// turn, so that what one Run of all leaves is there before the next.
+  int band = 0, bandEnd = 0;
 };
 
 class BuildContext {
@@ -315,6 +319,8 @@ public:
       --part;
     return part;
   }
+  /// Whether a phase is no loop, and other events may stand among its Runs.
+  bool isOpen(int p) const { return choices.runs > 1 && phase(p).trips == 1; }
   int partCount(int p) const {
     return static_cast<int>(phases[p].parts.size());
   }

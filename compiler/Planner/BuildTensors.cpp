@@ -101,8 +101,15 @@ void TensorBuilder::decideUpdate(int t) {
     b.devicePhases.resize(decision.owner + 1);
     b.foreignWork.resize(decision.owner + 1);
   }
-  if (!b.deferred && choices.overlap && choices.stay && collects(t))
-    decision.updatePhase = b.nextOn(decision.owner, decision.collectPhase);
+  if (!b.deferred && choices.stay && collects(t)) {
+    int beside = besidePhase(t);
+    decision.updatedBeside =
+        beside >= 0 && completePart(t, beside) + 1 < b.partCount(beside);
+    if (decision.updatedBeside)
+      decision.updatePhase = beside;
+    else if (choices.overlap)
+      decision.updatePhase = b.nextOn(decision.owner, decision.collectPhase);
+  }
   if (decision.updatePhase < b.phaseCount())
     follow(decision.updatePhase, decision.owner);
   if (problem.tensors[t].contribution >= 0)

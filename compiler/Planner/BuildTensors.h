@@ -60,6 +60,8 @@ private:
     bool loadForUpdate = false;
     /// Behind which part of `updatePhase` the update is; -1: behind the phase.
     int updatePart = -1;
+    /// Of the phase that adds last there: it is updated among its Runs.
+    bool updatedBeside = false;
   };
 
   /// A part of a gradient, once complete.
@@ -137,6 +139,8 @@ private:
   }
   void addHostContribution(int t);
   void addDeviceContribution(int t);
+  int besidePhase(int t) const;
+  int completePart(int t, int p) const;
   int earliestPart(int t) const;
   void spreadUpdates();
   void addUpdates();

@@ -62,7 +62,10 @@ TensorBuilder::Part TensorBuilder::addPart(int t, int use, int group) {
       int zero = b.makeEvent(EventKind::ZeroGradient, phase.device, computeLane,
                              t, part.number, -1);
       b.touch(zero, part.buffer, true);
-      b.sections[p].zeros.push_back(zero);
+      Parts adds =
+          b.partsOf(p, tensor.gradientUses[use].layer, StepKind::Backward);
+      b.neededBy[zero] = b.firstOf(adds) - 1;
+      (b.isOpen(p) ? b.sections[p].among : b.sections[p].zeros).push_back(zero);
     } else if (part.device != phase.device) {
       storePart(t, part, b.sections[part.lastPhase].storesNow);
       part.stored = false;
@@ -127,13 +130,14 @@ int TensorBuilder::ownersPhase(int t, int layer) const {
 }
 
 /// With overlap a part leaves while its device runs the next phase, which has
-/// its memory elsewhere: until the update, where that is among the phase's
-/// Runs.
+/// its memory elsewhere: until the update, where that is among the Runs of this
+/// phase or the next.
 void TensorBuilder::leaveBehind(int t, const Part &part) {
   int collect = decisions[t].collectPhase;
-  if (!choices.overlap || collect >= b.phaseCount())
+  bool beside = decisions[t].updatedBeside;
+  if ((!choices.overlap && !beside) || collect >= b.phaseCount())
     return;
-  int next = b.nextOn(part.device, collect);
+  int next = beside ? part.lastPhase : b.nextOn(part.device, collect);
   if (next >= b.phaseCount())
     return;
   int step = b.lastStep(next), last = decisions[t].updatePart;
@@ -155,9 +159,11 @@ int TensorBuilder::collectPart(int t, const Part &part) {
   int p = choices.runs > 1 ? ownersPhase(t, layer) : -1;
   if (p < 0)
     return copyPart(t, part, decisions[t].owner, section.updates);
-  int buffer = copyPart(t, part, decisions[t].owner, section.collected);
+  std::vector<int> &list =
+      decisions[t].updatedBeside ? section.among : section.collected;
+  int buffer = copyPart(t, part, decisions[t].owner, list);
   int last = b.partOf(p, b.findStep(p, layer, StepKind::Backward));
-  b.neededBy[section.collected.back()] = last;
+  b.neededBy[list.back()] = last;
   int step = b.phases[p].parts[last];
   b.cover(buffer, b.phases[p].runs[last], step, step);
   return buffer;
@@ -258,29 +264,52 @@ void TensorBuilder::addDeviceContribution(int t) {
 
 //===--- updates ---===//
 
+/// The phase on the device that updates, of those that run the last pack side
+/// by side, if all parts of the gradient come from these; -1: none.
+int TensorBuilder::besidePhase(int t) const {
+  const Decision &decision = decisions[t];
+  if (decision.collectPhase >= b.phaseCount() ||
+      !b.isOpen(decision.collectPhase))
+    return -1;
+  const PhaseInfo &last = b.phases[decision.collectPhase];
+  for (const GradientUse &use : problem.tensors[t].gradientUses)
+    for (int p : b.backwardPhases[use.layer])
+      if (int device = b.phase(p).device;
+          p < last.band ||
+          (device != decision.owner && !b.canCopy(device, decision.owner)))
+        return -1;
+  for (int p = last.band; p < last.bandEnd; ++p)
+    if (b.phase(p).device == decision.owner)
+      return p;
+  return -1;
+}
+
+/// The part of a phase, and of those beside it, behind which nothing reads a
+/// tensor or adds to its gradient.
+int TensorBuilder::completePart(int t, int p) const {
+  Parts parts = 1;
+  for (const Access &access : decisions[t].accesses)
+    if (access.phase >= b.phases[p].band && access.phase < b.phases[p].bandEnd)
+      parts |= access.parts;
+  for (const GradientUse &use : problem.tensors[t].gradientUses)
+    parts |= b.partsOf(p, use.layer, StepKind::Backward);
+  return b.lastOf(parts);
+}
+
 /// The part of the phase of its update behind which a tensor may be updated,
 /// while the Runs of the other parts go on; -1: none. A loop has them all until
-/// it is left.
+/// it is left. What comes from other devices does so while another part runs.
 int TensorBuilder::earliestPart(int t) const {
   const Decision &decision = decisions[t];
   int p = decision.updatePhase;
-  if (choices.runs == 1 || !decision.updated || decision.onHost ||
-      p >= b.phaseCount() || b.phase(p).trips > 1 ||
-      b.phase(p).device != decision.owner)
+  if (!decision.updated || decision.onHost || p >= b.phaseCount() ||
+      !b.isOpen(p) || b.phase(p).device != decision.owner)
     return -1;
+  if (decision.updatedBeside)
+    return completePart(t, p) + 1;
   if (decision.collectPhase < p)
     return 0;
-  if (collects(t))
-    return -1;
-  int part = 0;
-  for (const Access &access : decision.accesses)
-    for (int of = 0; access.phase == p && of < b.partCount(p); ++of)
-      if (access.parts >> of & 1)
-        part = std::max(part, of);
-  for (const GradientUse &use : problem.tensors[t].gradientUses)
-    if (int step = b.findStep(p, use.layer, StepKind::Backward); step >= 0)
-      part = std::max(part, b.partOf(p, step));
-  return part;
+  return collects(t) ? -1 : completePart(t, p);
 }
 
 /// Evenly over the parts of their phase, so that states come and go while it
@@ -298,7 +327,7 @@ void TensorBuilder::spreadUpdates() {
     for (int i = 0; i < count; ++i) {
       auto [earliest, t] = list[i];
       int part = std::max(earliest, 1 + i * (parts - 1) / count);
-      if (part + 1 < parts)
+      if (part + 1 < parts || decisions[t].updatedBeside)
         decisions[t].updatePart = part;
     }
   }

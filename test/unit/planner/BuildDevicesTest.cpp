@@ -137,10 +137,11 @@ int updatesAmongRuns(const Plan &plan) {
 }
 
 TEST(BuildDevices, UpdatesStandAmongTheRunsOfOneMicrobatch) {
-  auto among = [](int64_t batch, int groups, int runs) {
+  auto among = [](int64_t batch, int groups, int runs, bool overlap = true) {
     Problem problem = chain(9, batch);
     Choices choices = pipeline(problem, groups, 1, 3, 1);
-    choices.overlap = choices.stay = true;
+    choices.stay = true;
+    choices.overlap = overlap;
     choices.updateOnHost.assign(problem.tensors.size(), 0);
     choices.runs = runs;
     Plan plan = makePlan(problem, linked(groups), choices);
@@ -148,10 +149,12 @@ TEST(BuildDevices, UpdatesStandAmongTheRunsOfOneMicrobatch) {
     return updatesAmongRuns(plan);
   };
   // Alone, a gradient is complete behind its own Run, but for the last of each
-  // of the three packs. Of several groups gradients come from elsewhere, and
-  // are added up in the phase behind, of which there is one less.
+  // of the three packs. Of several groups gradients come from elsewhere while
+  // another Run goes on: one is added up among the Runs, one behind the last of
+  // them, and one in the phase behind, of which there is one less.
   EXPECT_EQ(among(1, 1, 8), 6);
-  EXPECT_EQ(among(2, 2, 8), 6);
+  EXPECT_EQ(among(2, 2, 8), 5);
+  EXPECT_EQ(among(2, 2, 8, /*overlap=*/false), 3);
   EXPECT_EQ(among(2, 2, 1), 0);
   // A loop has all of its Runs before it is left.
   EXPECT_EQ(among(4, 2, 8), 0);
