@@ -85,7 +85,7 @@ constexpr int64_t closeEnough = 256;
 
 /// First fit in a given order. Time is cut into overlapping windows, of several
 /// lengths, so that every item lies within one that is at most some times as
-/// long. A window lists what is placed in it by address.
+/// long. A window lists what is placed in it by address, once it is looked at.
 class FirstFit {
 public:
   /// The peak of these items; `limit`: give up (and return limit) once it is
@@ -99,8 +99,10 @@ public:
     int64_t peak = 0;
     for (size_t i = 0; i < order.size(); ++i) {
       const Item &item = items[order[i]];
-      const Level &level = levels[levelOf(item)];
-      int64_t begin = firstGap(item, level.windows[item.first / level.stride]);
+      Level &level = levels[levelOf(item)];
+      int w = item.first / level.stride;
+      settle(level, w);
+      int64_t begin = firstGap(item, level.windows[w]);
       int64_t end = begin + item.bytes;
       offsets[order[i]] = begin;
       peak = std::max(peak, end);
@@ -125,8 +127,10 @@ private:
     /// Up to here, what is live throughout the window leaves no gap, so that
     /// all else in the window lies above.
     int64_t solidEnd = 0;
-    std::vector<Placed> above; ///< by address
-    size_t solid = 0;          ///< the first of `above` lie below after all
+    /// The first `settled` by address; neighbours that are live throughout are
+    /// one.
+    std::vector<Placed> above;
+    size_t settled = 0;
   };
   /// Window w has points [w * stride, (w + 2) * stride).
   struct Level {
@@ -134,7 +138,7 @@ private:
     std::vector<Window> windows;
     size_t lastUse = 0; ///< in the order: nobody looks for a gap here behind it
   };
-  static constexpr int leastStride = 64, growth = 4;
+  static constexpr int leastStride = 64, growth = 2;
   std::vector<Level> levels;
   int pointCount = 0;
   std::vector<int64_t> offsets;
@@ -151,7 +155,7 @@ private:
       level.lastUse = 0;
       for (Window &window : level.windows) {
         window.above.clear();
-        window.solid = 0;
+        window.settled = 0;
         window.solidEnd = 0;
       }
       size_t windows = static_cast<size_t>(points / stride) + 1;
@@ -171,37 +175,53 @@ private:
     return level;
   }
 
-  void insert(Level &level, const Placed &placed) const {
+  static void insert(Level &level, const Placed &placed) {
     for (int w = std::max(0, placed.first / level.stride - 1);
-         w <= placed.last / level.stride; ++w) {
-      Window &window = level.windows[w];
-      std::vector<Placed> &above = window.above;
-      int first = w * level.stride;
-      int last = std::min(first + 2 * level.stride, pointCount) - 1;
-      auto liesOnSolid = [&](const Placed &other) {
-        return other.begin == window.solidEnd && other.first <= first &&
-               other.last >= last;
-      };
-      if (liesOnSolid(placed)) {
-        window.solidEnd = placed.end;
-        for (; window.solid < above.size() && liesOnSolid(above[window.solid]);
-             ++window.solid)
-          window.solidEnd = above[window.solid].end;
-        continue;
-      }
-      above.insert(std::upper_bound(above.begin() + window.solid, above.end(),
-                                    placed,
-                                    [](const Placed &a, const Placed &b) {
-                                      return a.begin < b.begin;
-                                    }),
-                   placed);
+         w <= placed.last / level.stride; ++w)
+      level.windows[w].above.push_back(placed);
+  }
+
+  /// Puts what came last in its place.
+  void settle(Level &level, int w) const {
+    Window &window = level.windows[w];
+    std::vector<Placed> &above = window.above;
+    if (window.settled == above.size())
+      return;
+    auto isBelow = [](const Placed &a, const Placed &b) {
+      return a.begin < b.begin;
+    };
+    auto tail = above.begin() + static_cast<long>(window.settled);
+    constexpr size_t few = 4;
+    if (above.size() - window.settled <= few && window.settled > 0) {
+      for (; tail != above.end(); ++tail)
+        std::rotate(std::upper_bound(above.begin(), tail, *tail, isBelow), tail,
+                    tail + 1);
+      window.settled = above.size();
+      return;
     }
+    std::sort(tail, above.end(), isBelow);
+    std::inplace_merge(above.begin(), tail, above.end(), isBelow);
+    int first = w * level.stride;
+    int last = std::min(first + 2 * level.stride, pointCount) - 1;
+    size_t kept = 0;
+    for (const Placed &placed : above) {
+      bool throughout = placed.first <= first && placed.last >= last;
+      Placed *below = kept > 0 ? &above[kept - 1] : nullptr;
+      if (throughout && placed.begin == window.solidEnd)
+        window.solidEnd = placed.end;
+      else if (throughout && below && below->end == placed.begin &&
+               below->first <= first && below->last >= last)
+        below->end = placed.end;
+      else
+        above[kept++] = placed;
+    }
+    above.resize(kept);
+    window.settled = kept;
   }
 
   static int64_t firstGap(const Item &item, const Window &window) {
     int64_t at = window.solidEnd;
-    for (size_t i = window.solid; i < window.above.size(); ++i) {
-      const Placed &placed = window.above[i];
+    for (const Placed &placed : window.above) {
       if (placed.first > item.last || placed.last < item.first ||
           placed.end <= at)
         continue;

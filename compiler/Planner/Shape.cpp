@@ -136,6 +136,7 @@ public:
       if (shape.microbatch == 0 ? u <= samples && samples % u == 0
                                 : u == shape.microbatch)
         admitted.push_back(i);
+      tripsOf.push_back(std::ceil(share / static_cast<double>(u)));
     }
     toHost = secondsPerByte(machine.link(0, hostEndpoint));
     fromHost = secondsPerByte(machine.link(hostEndpoint, 0));
@@ -174,6 +175,7 @@ private:
   double capacity, share;
   double taken; ///< of the memory, by what is resident
   std::vector<int> admitted;
+  std::vector<double> tripsOf;     ///< by index in `sums`
   double toHost = 0, fromHost = 0; ///< seconds a byte, all groups at once
   /// Seconds that the next iteration waits for a byte of the first backward
   /// pack's tensors: its gradient leaves, the tensor comes back.
@@ -198,9 +200,7 @@ private:
     return bytes;
   }
 
-  double trips(const Sums &of) const {
-    return std::ceil(share / static_cast<double>(of.microbatch));
-  }
+  double trips(const Sums &of) const { return tripsOf[&of - sums.data()]; }
   /// Of what is swapped by microbatches.
   double slots(const Sums &of) const { return std::min(2.0, trips(of)); }
 
