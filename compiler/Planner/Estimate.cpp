@@ -171,21 +171,23 @@ LayoutCost Estimator::estimate(const Layout &layout, Updates updates) {
 }
 
 /// From the end of the last pack to the first forward of the next iteration:
-/// its update.
+/// its update; of one microbatch, that of the last Run's tensors.
 double Estimator::tail(const Layout &layout, const Pack &last,
                        Updates updates) const {
   int device = layout.backwardDevice(0);
+  bool once = last.microbatch >= sharesOf(problem.batch, layout.groups).front();
+  double part = once ? 1.0 / fineRuns : 1;
   double in = machine.link(hostEndpoint, device).bytesPerSecond;
   double out = machine.link(device, hostEndpoint).bytesPerSecond;
   if (updates == Updates::Host)
-    return last.gradients * layout.groups / out + last.tensors / in +
-           problem.hostUpdate.perByte * last.updated;
+    return part * (last.gradients * layout.groups / out + last.tensors / in +
+                   problem.hostUpdate.perByte * last.updated);
   double seconds = problem.deviceUpdate.perByte * last.updated / layout.groups;
   int other = layout.pipeline + device;
   if (layout.groups > 1 && machine.hasLink(device, other))
     seconds += (last.gradients + last.tensors) * (layout.groups - 1) /
                layout.groups / machine.link(device, other).bytesPerSecond;
-  return seconds;
+  return part * seconds;
 }
 
 LayoutCost Estimator::total(const Layout &layout, Updates updates) const {

@@ -14,6 +14,7 @@
 
 #include "compiler/Planner/Shape.h"
 
+#include "compiler/Planner/Filling.h"
 #include "compiler/Planner/Partition.h"
 
 #include <algorithm>
@@ -201,6 +202,9 @@ private:
   }
 
   double trips(const Sums &of) const { return tripsOf[&of - sums.data()]; }
+  /// Of the first `layers`, those of the last Run of their backward: tensors of
+  /// the others are updated before.
+  static int lastOf(int layers) { return (layers + fineRuns - 1) / fineRuns; }
   /// Of what is swapped by microbatches.
   double slots(const Sums &of) const { return std::min(2.0, trips(of)); }
 
@@ -321,7 +325,7 @@ private:
       if (backward)
         seconds += waiting(inner, forward, computing);
       if (backward && from == 0)
-        seconds += tail * (shapes.tensors[end] - shapes.tensors[0]);
+        seconds += tail * shapes.tensors[trips(of) > 1 ? end : lastOf(end)];
       // Of what does not fit, the smallest.
       if (over)
         seconds += 1e3 * std::max(bytes - room, 0.0) / capacity;
