@@ -116,8 +116,9 @@ struct Choices {
 
   /// For the search, where equal groups are judged by one of them: so many
   /// others do the same on devices of their own and are left out. The group
-  /// updates its part of every tensor, and has room for what the others give
-  /// it of the gradients. Such a plan has no meaning of its own.
+  /// updates one tensor in so many on its device, as tensors' states are a part
+  /// of what they are in all (Filling::OneGroup), and has room for what the
+  /// others give it of the gradients. Such a plan has no meaning of its own.
   int others = 0;
   /// They have links to each other, by which they gather what each loads its
   /// part of.

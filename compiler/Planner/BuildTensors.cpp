@@ -101,6 +101,7 @@ void TensorBuilder::decideUpdate(int t) {
     b.devicePhases.resize(decision.owner + 1);
     b.foreignWork.resize(decision.owner + 1);
   }
+  decision.byOthers = t % (choices.others + 1) != 0;
   if (!b.deferred && choices.stay && collects(t)) {
     int beside = besidePhase(t);
     decision.updatedBeside =
@@ -206,7 +207,7 @@ void TensorBuilder::addResident(int t) {
 void TensorBuilder::cutStretches(int t) {
   Decision &decision = decisions[t];
   std::vector<Access> all = decision.accesses;
-  if (decision.updated && !decision.onHost)
+  if (decision.updated && !decision.onHost && !decision.byOthers)
     all.push_back({update, /*parts=*/0, /*writes=*/1});
   // What is exchanged is on one device at a time.
   std::map<int, std::vector<Access>> byDevice;
@@ -346,8 +347,8 @@ bool TensorBuilder::canGather(const Loads &loads) const {
 int TensorBuilder::makeLoad(int t, const Stretch &load, int need) {
   int event =
       b.makeTransfer(EventKind::LoadTensor, inTensors, t, -1, -1,
-                     choices.othersGather ? ownShare(problem.tensors[t].bytes)
-                                          : problem.tensors[t].bytes,
+                     problem.tensors[t].bytes /
+                         (choices.othersGather ? choices.others + 1 : 1),
                      load.buffer, b.tensorHome(t));
   b.neededBy[event] = need;
   return event;

@@ -48,8 +48,9 @@ private:
     bool exchanged = false;
     bool resident = false;
     bool updated = false, onHost = false;
-    int owner = -1;   ///< the device that updates; -1: none, or the host
-    int lastAdd = -1; ///< the last phase that adds to a gradient
+    bool byOthers = false; ///< updated on a device of Choices::others
+    int owner = -1;        ///< the device that updates; -1: none, or the host
+    int lastAdd = -1;      ///< the last phase that adds to a gradient
     /// The section in which all parts are complete; an update on a device
     /// gets those of other devices there.
     int collectPhase = -1;
@@ -127,8 +128,7 @@ private:
   void leaveBehind(int t, const Part &part);
   int collectPart(int t, const Part &part);
   void makeRoomForOthers(int t, int event);
-  /// Of a tensor, where others do the same: what this group moves of it.
-  int64_t ownShare(int64_t bytes) const { return bytes / (choices.others + 1); }
+  void storeBehind(int t, int buffer);
   int ownersPhase(int t, int layer) const;
   void addContributions();
   /// The device whose queue on the host has the update.

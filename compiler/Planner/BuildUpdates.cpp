@@ -169,16 +169,14 @@ int TensorBuilder::collectPart(int t, const Part &part) {
   return buffer;
 }
 
-/// As if the others' parts of the group's share came, while its own parts go to
-/// them.
+/// As if the others' parts of what the group updates came.
 void TensorBuilder::makeRoomForOthers(int t, int event) {
   const Tensor &tensor = problem.tensors[t];
   const Decision &decision = decisions[t];
   for (const Part &part : parts[t]) {
     int buffer = b.makeBuffer(Content::Gradient, decision.owner, t, part.number,
-                              choices.others * ownShare(tensor.gradientBytes));
+                              choices.others * tensor.gradientBytes);
     b.touch(event, buffer, false);
-    leaveBehind(t, part);
     int p = decision.updatePhase;
     if (p < b.phaseCount() && p != decision.collectPhase)
       b.cover(buffer, b.phases[p].runs.front(), 0, 0);
@@ -357,6 +355,9 @@ void TensorBuilder::addUpdates() {
       b.stateHome(t);
     if (decisions[t].onHost)
       addHostUpdate(t);
+    else if (decisions[t].byOthers)
+      for (const Part &part : parts[t])
+        leaveBehind(t, part);
     else
       addDeviceUpdate(t, pendingStores, refreshes);
   }
@@ -402,15 +403,17 @@ void TensorBuilder::addDeviceUpdate(int t, std::vector<int> &pendingStores,
 
   if (decision.loadForUpdate)
     list.push_back(b.makeTransfer(EventKind::LoadTensor, inTensors, t, -1, -1,
-                                  ownShare(tensor.bytes), decision.updateBuffer,
+                                  tensor.bytes, decision.updateBuffer,
                                   b.tensorHome(t)));
   b.touch(event, decision.updateBuffer, true);
   if (decision.resident)
     refreshResidents(t, stores, refreshes);
-  else
+  else {
     stores.push_back(b.makeTransfer(EventKind::StoreTensor, outTensors, t, -1,
-                                    -1, ownShare(tensor.bytes),
-                                    decision.updateBuffer, b.tensorHome(t)));
+                                    -1, tensor.bytes, decision.updateBuffer,
+                                    b.tensorHome(t)));
+    storeBehind(t, decision.updateBuffer);
+  }
   if (tensor.stateBytes > 0)
     addState(t, event, list, stores);
   for (Part &part : parts[t]) {
@@ -447,9 +450,24 @@ void TensorBuilder::addDeviceUpdate(int t, std::vector<int> &pendingStores,
     append(list, stores);
 }
 
+/// What is updated behind a phase in between leaves while the owner runs the
+/// next one.
+void TensorBuilder::storeBehind(int t, int buffer) {
+  const Decision &decision = decisions[t];
+  int p = decision.updatePhase;
+  if (p >= b.phaseCount() || p == decision.collectPhase ||
+      decision.updatePart >= 0)
+    return;
+  int next = b.nextOn(decision.owner, p);
+  if (next < b.phaseCount())
+    b.cover(buffer, b.phases[next].runs.back(), b.lastStep(next),
+            b.lastStep(next));
+}
+
 void TensorBuilder::addState(int t, int event, std::vector<int> &list,
                              std::vector<int> &stores) {
-  int64_t bytes = problem.tensors[t].stateBytes;
+  // All of one tensor in so many, where others have the rest.
+  int64_t bytes = problem.tensors[t].stateBytes * (choices.others + 1);
   int owner = decisions[t].owner;
   if (choices.stay && choices.stateResident[t]) {
     int buffer = b.makePersistent(Content::State, owner, t, -1, bytes);
@@ -469,6 +487,7 @@ void TensorBuilder::addState(int t, int event, std::vector<int> &list,
                                 bytes, buffer, b.stateHome(t)));
   stores.push_back(b.makeTransfer(EventKind::StoreState, outTensors, t, -1, -1,
                                   bytes, buffer, b.stateHome(t)));
+  storeBehind(t, buffer);
 }
 
 /// The copies of the devices that do not update. What goes through the host is

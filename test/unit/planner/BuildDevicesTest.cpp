@@ -575,7 +575,8 @@ Decisions fourGroups(const Filling &filling, const Problem &problem) {
 TEST(BuildDevices, GroupsGatherWhileAllOfThemRunThePhaseBefore) {
   Problem problem = chain(12, 8);
   Machine four = linked(4);
-  Decisions decisions = fourGroups(Filling(problem, four, {}), problem);
+  SearchOptions options;
+  Decisions decisions = fourGroups(Filling(problem, four, options), problem);
   Plan plan = makePlan(problem, four, decisions.choices);
   ASSERT_EQ(problemsOf(plan, problem, four), "");
   // F0, F1, T, B1, B0 of each; what F1 loads is there beside F0.
@@ -591,7 +592,8 @@ TEST(BuildDevices, GroupsGatherWhileAllOfThemRunThePhaseBefore) {
 TEST(BuildDevices, GradientsLeaveWhileTheirDeviceRunsTheNextPhase) {
   Problem problem = chain(12, 8);
   Machine four = linked(4);
-  Decisions decisions = fourGroups(Filling(problem, four, {}), problem);
+  SearchOptions options;
+  Decisions decisions = fourGroups(Filling(problem, four, options), problem);
   Plan plan = makePlan(problem, four, decisions.choices);
   ASSERT_EQ(problemsOf(plan, problem, four), "");
   // The gradients of T (phases 8 to 11) while B1 (12 to 15) runs.
@@ -611,7 +613,8 @@ TEST(BuildDevices, GradientsLeaveWhileTheirDeviceRunsTheNextPhase) {
 TEST(BuildDevices, OneGroupAloneHasTheMemoryOfAll) {
   Problem problem = chain(12, 8);
   Machine four = linked(4);
-  Filling filling(problem, four, {});
+  SearchOptions options;
+  Filling filling(problem, four, options);
   for (int runs : {1, 4}) {
     Decisions decisions = fourGroups(filling, problem);
     decisions.choices.runs = runs;
