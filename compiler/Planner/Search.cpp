@@ -40,12 +40,12 @@ namespace harmony::planner {
 namespace {
 
 /// No further layout is tried once so many events were built, and no further
-/// step taken once twice as many were: about half a second each. Counts, so
+/// step taken once twice as many were: a third of a second each. Counts, so
 /// that equal input gives equal plans. The events of what is simulated, whose
 /// addresses and waits are found too, count so many times.
 constexpr int64_t simulationEffort = 6;
 int64_t mostEffortFor(const Problem &problem) {
-  return 500'000 * std::clamp(problem.layerCount(), 200, 600) / 200;
+  return 500'000 * std::clamp(problem.layerCount(), 500, 1500) / 500;
 }
 
 /// Data-parallel groups of pipelines.
@@ -566,6 +566,7 @@ private:
     alone.schedule = Schedule::Auto;
     Search search(one->problem, single, alone, estimated, groups - 1,
                   machine.hasLink(0, 1));
+    search.mostEffort = mostEffort * 4 / 5; // small plans
     search.searchLayouts();
     search.refine();
     effortAlone += search.filling.effort();
