@@ -89,7 +89,7 @@ void ValueBuilder::addLoad(const Flow &flow, const Access &access, int event,
 /// its device begins, and that phase has none of it.
 bool ValueBuilder::mayComeAhead(const Flow &flow, int p) const {
   int before = b.phases[p].previous;
-  return choices.valuesAhead && before >= 0 &&
+  return choices.stay && choices.valuesAhead && before >= 0 &&
          std::all_of(flow.accesses.begin(), flow.accesses.end(),
                      [&](const Access &access) {
                        return access.phase != before &&

@@ -57,6 +57,14 @@ Shapes::Shapes(const Problem &problem, const Machine &machine)
   }
   for (const Tensor &tensor : problem.tensors)
     states += static_cast<double>(tensor.stateBytes);
+  splits = std::all_of(problem.functions.begin(), problem.functions.end(),
+                       [](const Function &function) {
+                         return std::all_of(function.costs.begin(),
+                                            function.costs.end(),
+                                            [](const Cost &cost) {
+                                              return cost.keptBytes(1) == 0;
+                                            });
+                       });
   crossing.assign(problem.layers.size() + 1, 0);
   for (const Value &value : problem.values)
     if (!value.isInput() && !value.consumers.empty())
@@ -558,7 +566,7 @@ std::vector<Shape> Shapes::of(int groups, int pipeline,
           shape.turnPart = part[0];
           shape.backwardPart = part[1];
           shape.forwardPart = part[2];
-          if (!resident || (fits && !ahead))
+          if ((splits || !segments) && (!resident || (fits && !ahead)))
             shapes.push_back(shape);
         }
   return shapes;
@@ -600,7 +608,8 @@ std::vector<Shape> Shapes::around(const Shape &shape,
     for (bool Shape::*flag : {&Shape::segments, &Shape::ahead}) {
       Shape other = shape;
       other.*flag = !(shape.*flag);
-      addNew(shapes, other);
+      if (splits || !other.segments)
+        addNew(shapes, other);
     }
   }
   if (shape.microbatch > 0)

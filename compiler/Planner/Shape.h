@@ -70,6 +70,7 @@ private:
   const Problem &problem;
   const Machine &machine;
   bool mixes = false;
+  bool splits = false; ///< layers may keep their outputs alone
 
   /// At one microbatch size. Sums are over the layers before.
   struct Sums {

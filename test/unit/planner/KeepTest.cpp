@@ -93,6 +93,61 @@ TEST(Keep, SegmentsNeedLessMemory) {
             5 * problem.cost(0, 4).savedBytes);
 }
 
+/// Of the last phase, in issue order.
+std::vector<int> loadedValues(const Plan &plan) {
+  std::vector<int> values;
+  for (const Event &event : plan.events)
+    if (event.kind == EventKind::LoadValue &&
+        event.phase == static_cast<int>(plan.phases.size()) - 1)
+      values.push_back(event.object);
+  return values;
+}
+
+TEST(Keep, SegmentsBeginWithWhatComesInTime) {
+  Problem problem = withLevels(chain(8, 4));
+  Choices choices = choicesWith(problem, {6, 7}, 4, {1, 1, 1, 1, 1, 1, 1, 0},
+                                /*ahead=*/false);
+  auto liveAtOnce = [&](int runs) {
+    choices.runs = runs;
+    Plan plan = makePlan(problem, choices);
+    EXPECT_EQ(problemsOf(plan, problem), "");
+    // What the last layer begins with is needed first.
+    std::vector<int> values = loadedValues(plan);
+    EXPECT_EQ(values.size(), 7u);
+    for (size_t i = 1; runs > 1 && i < values.size(); ++i)
+      EXPECT_LT(problem.values[values[i]].producer,
+                problem.values[values[i - 1]].producer);
+    return liveBytes(plan)[0];
+  };
+  // Of seven values two or three are there at a time.
+  EXPECT_GE(liveAtOnce(1) - liveAtOnce(32), 4 * problem.values[1].bytes(4));
+}
+
+TEST(Keep, WhatAPhaseBeginsWithMayComeAhead) {
+  Problem problem = chain(6, 8, 64, 1 << 20);
+  for (int64_t u : {1, 8}) {
+    Choices choices = choicesWith(problem, {1, 3, 5}, u, {}, /*ahead=*/false);
+    for (bool ahead : {false, true}) {
+      choices.valuesAhead = ahead;
+      Plan plan = makePlan(problem, choices);
+      EXPECT_EQ(problemsOf(plan, problem), "");
+      // The batch input, for the B phase behind another one.
+      int last = static_cast<int>(plan.phases.size()) - 1, runOf = -1;
+      for (size_t e = 0; e < plan.events.size(); ++e)
+        if (plan.events[e].kind == EventKind::Run &&
+            plan.events[e].phase == last - 1)
+          runOf = static_cast<int>(e);
+      const Buffer *input = nullptr;
+      for (const Buffer &buffer : plan.buffers)
+        if (buffer.content == Content::Value && buffer.object == 0 &&
+            buffer.last.event > runOf)
+          input = &buffer;
+      ASSERT_TRUE(input);
+      EXPECT_EQ(input->first.event <= runOf, ahead) << u;
+    }
+  }
+}
+
 TEST(Keep, APartOfTheBlockStays) {
   Problem problem = withLevels(chain(3, 4));
   Plan plan =

@@ -373,6 +373,7 @@ Choices randomChoices(const Problem &problem, std::mt19937 &generator) {
   for (auto *places : {&choices.place, &choices.gradientPlace})
     for (Place &place : *places)
       place = static_cast<Place>(below(3));
+  choices.valuesAhead = below(2);
   return choices;
 }
 

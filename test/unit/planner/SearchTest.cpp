@@ -89,6 +89,26 @@ TEST(Search, WhatJustFitsSwapsNothing) {
   }
 }
 
+TEST(Search, SegmentsTakeFewPhases) {
+  // Saved blocks and values of the microbatch take 4.5 times the memory, so
+  // that there are six phases at least where a pack is recomputed at once.
+  Problem problem = chain(64, 4, 64, 4096);
+  for (Function &function : problem.functions)
+    for (Cost &cost : function.costs)
+      cost.keeps = {{0, cost.forwardSeconds, cost.forwardWorkspace},
+                    {cost.savedBytes, 0, 0}};
+  int64_t saved = 0;
+  for (int l = 0; l < problem.layerCount(); ++l)
+    saved += problem.cost(l, 4).savedBytes;
+  Machine of = machine(saved / 3);
+  of.phaseSeconds = 1;
+  SearchOptions options;
+  options.microbatch = 4;
+  Plan plan = std::get<Planned>(solve(problem, of, options)).plan;
+  EXPECT_EQ(problemsOf(plan, problem, of), "");
+  EXPECT_LE(plan.phases.size(), 4u);
+}
+
 TEST(Search, LeastMemoryIsCloseToTheBound) {
   for (const Problem &problem : typical()) {
     int64_t least = minDeviceBytes(problem, machine(unlimited));
