@@ -123,6 +123,7 @@ private:
   void addGradients(int t);
   Part addPart(int t, int use, int group);
   void storePart(int t, Part &part, std::vector<int> &list);
+  void storeAmong(int t, Part &part);
   int loadPart(int t, const Part &part, int device, std::vector<int> &list);
   int copyPart(int t, const Part &part, int device, std::vector<int> &list);
   void leaveBehind(int t, const Part &part);

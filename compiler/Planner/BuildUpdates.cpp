@@ -39,7 +39,9 @@ void TensorBuilder::addGradients(int t) {
       Part part = addPart(t, use, group);
       part.number = group * useCount + use;
       Section &section = b.sections[part.lastPhase];
-      if (decisions[t].onHost)
+      if (decisions[t].onHost && b.isOpen(part.lastPhase))
+        storeAmong(t, part);
+      else if (decisions[t].onHost)
         storePart(t, part, section.stores);
       else if (!contributes && !holds(t, part))
         storePart(t, part, section.storesNow);
@@ -90,6 +92,27 @@ void TensorBuilder::storePart(int t, Part &part, std::vector<int> &list) {
                                 problem.tensors[t].gradientBytes, part.buffer,
                                 b.gradientHome(t, part.number)));
   part.stored = true;
+}
+
+/// Behind the Run that completes it. It has its memory for as much of its phase
+/// and the next as makes half a phase: links carry other things too.
+void TensorBuilder::storeAmong(int t, Part &part) {
+  const std::vector<GradientUse> &uses = problem.tensors[t].gradientUses;
+  int p = part.lastPhase, use = part.number % static_cast<int>(uses.size());
+  int last = b.lastOf(b.partsOf(p, uses[use].layer, StepKind::Backward));
+  std::vector<int> &list = b.sections[p].among;
+  storePart(t, part, list);
+  b.neededBy[list.back()] = last;
+  int until = last + b.partCount(p) / 2;
+  if (until >= b.partCount(p)) {
+    until -= b.partCount(p);
+    p = b.phases[p].next;
+  }
+  if (p >= b.phaseCount())
+    return;
+  until = std::min(until, b.partCount(p) - 1);
+  int step = b.phases[p].parts[until];
+  b.cover(part.buffer, b.phases[p].runs[until], step, step);
 }
 
 /// The buffer into which the part is loaded from its home.
@@ -374,11 +397,12 @@ void TensorBuilder::addHostUpdate(int t) {
     b.touchHome(event, b.stateHome(t), true);
   b.touchStepScalars(event, false);
   int point = decision.updatePhase;
+  auto storePoint = [&](int p) { return b.isOpen(p) ? p : b.storePoint(p); };
   if (point < b.phaseCount())
-    point = b.storePoint(point);
+    point = storePoint(point);
   for (const Part &part : parts[t]) {
     b.touchHome(event, b.gradientHome(t, part.number), false);
-    point = std::max(point, b.storePoint(part.lastPhase));
+    point = std::max(point, storePoint(part.lastPhase));
   }
   for (const Access &access : decision.accesses)
     if (access.writes != 0)

@@ -160,6 +160,22 @@ TEST(BuildDevices, UpdatesStandAmongTheRunsOfOneMicrobatch) {
   EXPECT_EQ(among(4, 2, 8), 0);
 }
 
+TEST(BuildDevices, GradientsForTheHostLeaveBehindTheRunThatCompletesThem) {
+  // Of one microbatch; a loop has to be left before.
+  for (int64_t batch : {2, 4}) {
+    Problem problem = chain(9, batch);
+    Choices choices = pipeline(problem, 2, 1, 9, 1);
+    choices.stay = choices.overlap = true;
+    choices.updateOnHost.assign(problem.tensors.size(), 1);
+    choices.runs = 18;
+    Plan plan = makePlan(problem, linked(2), choices);
+    ASSERT_EQ(problemsOf(plan, problem, linked(2)), "");
+    int last = eventOf(plan, EventKind::StoreGradient, 8);
+    ASSERT_GE(last, 0);
+    EXPECT_EQ(last < runOf(plan, 0), batch == 2);
+  }
+}
+
 TEST(BuildDevices, NoRingHoldsUpWhatAnUpdateWaitsFor) {
   // Two packs back and forth between devices 0 and 1; the last but one backward
   // pack (device 0) hands its gradient to the next (device 1).
