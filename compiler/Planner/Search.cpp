@@ -105,36 +105,26 @@ public:
     checkPins();
   }
 
-  /// Of the least plans, the one of least peak.
-  Least<Decisions> leastPlan() {
-    Least<Decisions> least;
-    for (Form form : forms())
-      for (Updates updates : updatePlaces()) {
-        Decisions decisions = filling.base(leastLayout(form), updates);
-        decisions.choices.peers = false;
-        Plan plan = build(problem, machine, decisions.choices).plan;
-        allocate(plan);
-        plan.peakBytes.resize(devices, 0);
-        Least<Decisions> found{plan.peakBytes, decisions};
-        bool better = found.fits(machine) != least.fits(machine)
-                          ? found.fits(machine)
-                          : found.bytes() < least.bytes();
-        if (least.peaks.empty() || better)
-          least = std::move(found);
-      }
-    return least;
+  /// Of the least plans, the one of least peak among those that fit, if any do.
+  const Least<Decisions> &leastPlan() {
+    const std::vector<Least<Decisions>> &all = leastPlans();
+    return *std::min_element(
+        all.begin(), all.end(), [&](const auto &a, const auto &b) {
+          return a.fits(machine) != b.fits(machine) ? a.fits(machine)
+                                                    : a.bytes() < b.bytes();
+        });
   }
 
   /// The least of equal capacities that has a plan.
   int64_t leastBytes() {
-    Machine equal = machine;
-    for (Device &device : equal.devices)
-      device.capacity = 0;
-    return Search(problem, equal, options).leastPlan().bytes();
+    int64_t bytes = std::numeric_limits<int64_t>::max();
+    for (const Least<Decisions> &least : leastPlans())
+      bytes = std::min(bytes, least.bytes());
+    return bytes;
   }
 
   Result run() {
-    Least<Decisions> least = leastPlan();
+    const Least<Decisions> &least = leastPlan();
     if (!least.fits(machine))
       return refuse(problem, machine, least.peaks);
     if (options.randomSeed)
@@ -175,6 +165,7 @@ private:
   int devices;
   int64_t mostEffort;
   Limits capacity;
+  std::vector<Least<Decisions>> leasts; ///< see leastPlans()
   std::vector<Candidate<Decisions>> candidates;
   std::vector<Origin> origins; ///< of the candidates
   /// Choices that were filled: several places of updates may be the same.
@@ -322,6 +313,22 @@ private:
       if (u <= largest && canSplit(problem, groups, u))
         sizes.push_back(u);
     return sizes;
+  }
+
+  /// One of every form and place of updates, whatever the capacity.
+  const std::vector<Least<Decisions>> &leastPlans() {
+    if (!leasts.empty())
+      return leasts;
+    for (Form form : forms())
+      for (Updates updates : updatePlaces()) {
+        Decisions decisions = filling.base(leastLayout(form), updates);
+        decisions.choices.peers = false;
+        Plan plan = build(problem, machine, decisions.choices).plan;
+        allocate(plan);
+        plan.peakBytes.resize(devices, 0);
+        leasts.push_back({std::move(plan.peakBytes), std::move(decisions)});
+      }
+    return leasts;
   }
 
   Layout leastLayout(Form form) const {

@@ -280,10 +280,14 @@ private:
   void rankAll() {
     stepScalars.addBounds(0, 1);
     stepScalars.rank();
-    for (const Touch &touch : draft.bufferTouches) {
-      auto [begin, end] = bufferBytes(touch);
-      arenas[plan.buffers[touch.index].device].addBounds(begin, end);
-    }
+    // Most touches are of a whole buffer.
+    for (const Buffer &buffer : plan.buffers)
+      arenas[buffer.device].addBounds(buffer.offset, buffer.end());
+    for (const Touch &touch : draft.bufferTouches)
+      if (touch.bytes != Touch::whole) {
+        auto [begin, end] = bufferBytes(touch);
+        arenas[plan.buffers[touch.index].device].addBounds(begin, end);
+      }
     for (const Touch &touch : draft.homeTouches) {
       auto [begin, end] = homeBytes(touch);
       hostStore.addBounds(begin, end);
@@ -291,14 +295,23 @@ private:
     for (AddressMap &arena : arenas)
       arena.rank();
     hostStore.rank();
+    auto ranksOf = [](const AddressMap &space, int64_t begin, int64_t end) {
+      return Ranks{space.rankOf(begin), space.rankOf(end)};
+    };
+    std::vector<Ranks> wholes;
+    for (const Buffer &buffer : plan.buffers)
+      wholes.push_back(
+          ranksOf(arenas[buffer.device], buffer.offset, buffer.end()));
     for (const Touch &touch : draft.bufferTouches) {
-      const AddressMap &arena = arenas[plan.buffers[touch.index].device];
       auto [begin, end] = bufferBytes(touch);
-      bufferRanks.push_back({arena.rankOf(begin), arena.rankOf(end)});
+      bufferRanks.push_back(
+          touch.bytes == Touch::whole
+              ? wholes[touch.index]
+              : ranksOf(arenas[plan.buffers[touch.index].device], begin, end));
     }
     for (const Touch &touch : draft.homeTouches) {
       auto [begin, end] = homeBytes(touch);
-      homeRanks.push_back({hostStore.rankOf(begin), hostStore.rankOf(end)});
+      homeRanks.push_back(ranksOf(hostStore, begin, end));
     }
   }
 
