@@ -88,6 +88,16 @@ Estimator::Pack Estimator::describe(const Layout &layout, int first, int last,
   return pack;
 }
 
+/// Where all devices use it at once.
+double Estimator::hostRate(int from, int to, const Layout &layout) const {
+  const Link &link = machine.link(from, to);
+  double rate = link.bytesPerSecond;
+  for (int r : link.shares)
+    rate = std::min(rate, machine.resources[r].bytesPerSecond /
+                              (layout.groups * layout.pipeline));
+  return rate;
+}
+
 void Estimator::add(const Layout &layout, const Pack &pack, int device,
                     Updates updates) {
   Load &load = loads[device];
@@ -98,9 +108,9 @@ void Estimator::add(const Layout &layout, const Pack &pack, int device,
       layout.groups > 1 && machine.hasLink(device, layout.pipeline + device);
   double readers = copied ? layout.groups : 1;
 
-  load.compute += trips * ((pack.forward ? pack.forwardSeconds : 0) +
-                           (pack.backward ? pack.backwardSeconds : 0)) +
-                  machine.phaseSeconds;
+  double computing = trips * ((pack.forward ? pack.forwardSeconds : 0) +
+                              (pack.backward ? pack.backwardSeconds : 0));
+  load.compute += computing + machine.phaseSeconds;
   bool again = pack.backward && !pack.forward;
   if (again) {
     load.recompute += trips * pack.forwardSeconds;
@@ -116,6 +126,13 @@ void Estimator::add(const Layout &layout, const Pack &pack, int device,
   load.in += values;
   load.needed += values;
   load.out += pack.fromBatch ? samples * pack.stashes : values;
+  if (again)
+    computing += trips * pack.forwardSeconds;
+  load.waits += std::max(
+      0.0, pack.backward
+               ? values / hostRate(hostEndpoint, device, layout) - computing
+               : trips * pack.leaves / hostRate(device, hostEndpoint, layout) -
+                     computing);
 
   double held = pack.tensors + (pack.backward ? pack.gradients : 0) +
                 pack.stashes * static_cast<double>(pack.microbatch) +
@@ -210,11 +227,8 @@ LayoutCost Estimator::total(const Layout &layout, Updates updates) const {
     double late = load.needed > capacity && load.ahead > spare
                       ? 1 - spare / load.ahead
                       : 0;
-    double rate = in.bytesPerSecond;
-    for (int r : in.shares)
-      rate = std::min(rate, machine.resources[r].bytesPerSecond /
-                                (layout.groups * layout.pipeline));
-    busy += late * load.in * moved / rate;
+    busy += late * load.in * moved / hostRate(hostEndpoint, q, layout);
+    busy += load.waits * moved;
     if (load.peer > 0)
       busy += late * load.peer /
               machine.link(q, layout.pipeline + q).bytesPerSecond;

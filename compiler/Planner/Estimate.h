@@ -63,6 +63,7 @@ private:
     double ahead = 0; ///< bytes of a pack's tensors and gradients, at most
     double saved = 0; ///< bytes of all saved blocks that may be kept
     double peer = 0;  ///< bytes that it sends to the other groups
+    double waits = 0; ///< seconds that values of a pack take longer than it
   };
 
   const Problem &problem;
@@ -74,6 +75,7 @@ private:
   Pack describe(const Layout &layout, int first, int last, int64_t microbatch,
                 bool forward, bool backward);
   void add(const Layout &layout, const Pack &pack, int device, Updates updates);
+  double hostRate(int from, int to, const Layout &layout) const;
   double tail(const Layout &layout, const Pack &last, Updates updates) const;
   LayoutCost total(const Layout &layout, Updates updates) const;
 };

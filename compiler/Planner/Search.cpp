@@ -639,12 +639,15 @@ private:
                                       : a.cost.seconds < b.cost.seconds;
   }
 
-  /// `always`: however many events were built.
+  /// `always`: however many events were built, and however it is estimated,
+  /// which is too low where it is wrong.
+  static constexpr double hopeless = 1.15;
   void tryEntry(std::vector<Entry> &entries, size_t at, bool always = false) {
     // Those that do not fit even where nothing stays give way to the next.
     while (at < entries.size() && (always || mayTry())) {
       const Entry &entry = entries[at];
       if (entry.cost.compute >= best ||
+          (!always && entry.cost.seconds > hopeless * best) ||
           (!entry.cost.fits && !candidates.empty()))
         return;
       if (std::optional<size_t> same = candidateOf(entry.layout)) {

@@ -554,8 +554,9 @@ std::vector<Shape> Shapes::of(int groups, int pipeline,
   auto capacity = static_cast<double>(machine.devices[0].capacity);
   bool fits = tensors.back() + states / groups < 0.8 * capacity;
   static constexpr double parts[][3] = {
-      {0.95, 0.95, 0.95}, {0.6, 0.9, 0.9}, {0.9, 0.6, 0.9},   {0.6, 0.6, 0.6},
-      {0.4, 0.4, 0.5},    {0.4, 0.2, 0.4}, {0.15, 0.15, 0.2}, {1e3, 0.9, 0.9}};
+      {0.95, 0.95, 0.95}, {0.6, 0.9, 0.9},   {0.6, 0.9, 0.75},
+      {0.9, 0.6, 0.9},    {0.6, 0.6, 0.6},   {0.4, 0.4, 0.5},
+      {0.4, 0.2, 0.4},    {0.15, 0.15, 0.2}, {1e3, 0.9, 0.9}};
   for (bool resident : {false, true})
     for (bool segments : {false, true})
       for (bool ahead : {false, true})
