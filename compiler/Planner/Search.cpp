@@ -45,7 +45,7 @@ namespace {
 /// addresses and waits are found too, count so many times.
 constexpr int64_t simulationEffort = 6;
 int64_t mostEffortFor(const Problem &problem) {
-  return 500'000 * std::clamp(problem.layerCount(), 500, 1500) / 500;
+  return 430'000 * std::clamp(problem.layerCount(), 500, 1500) / 500;
 }
 
 /// Data-parallel groups of pipelines.
