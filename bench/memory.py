@@ -10,8 +10,9 @@ share, over the time that the busiest device of the unlimited plan computes; up 
 work. Times of several devices are of the virtual clock, which carries out the plan with predicted costs and shared
 links while the arithmetic really runs; those of one device are wall times, with transfers slowed to the machine's
 links (--enforce-links) and without, which says what the engine and its copies cost, beside the virtual ones. The
-machines are that of bench/schedules.py and those whose links are --slower. --plan-only takes simulated times and runs
-nothing. Needs NumPy.
+machines are that of bench/schedules.py and those whose links are --slower; wall times are of plans for this machine as
+`harmonyc machine` measures it, since others may be as fast at sizes at which this one is slow. --plan-only takes
+simulated times of the former alone and runs nothing. Needs NumPy.
 """
 import argparse, collections, itertools, json, os, pathlib, sys, tempfile
 
@@ -51,6 +52,12 @@ class Bench(schedules.Bench):
         super().__init__(build, folder)
         self.arguments = arguments
 
+    def this_machine(self):
+        file = self.folder / "measured.json"
+        if not file.exists():
+            self.run(self.harmonyc, "machine", "-o", file)
+        return json.loads(file.read_text())
+
     def measure(self, model, machine, capacity, devices, wall):
         """A row: what the plan says, and what runs of it measure."""
         file, exe, plan = (self.folder / name for name in ("machine.json", "train", "plan.json"))
@@ -85,10 +92,9 @@ def megabytes(count):
     return f"{count / 1e6:.1f}"
 
 
-def slowed(devices, factor):
+def slowed(machine, factor):
     """The machine with slower links."""
-    machine = schedules.machine(devices)
-    for part in machine["links"] + machine["resources"]:
+    for part in machine["links"] + machine.get("resources", []):
         part["bytesPerSecond"] /= factor
     return machine
 
@@ -96,13 +102,14 @@ def slowed(devices, factor):
 def lines_of(devices, slower, rows):
     """Of one number of devices and one machine."""
     first = rows["unlimited"]
+    which = " (measured)" if "free" in first else ""
     for name, row in rows.items():
         if isinstance(row, str):
             yield [devices, slower, name, row] + [""] * 8
             continue
         share = lambda key: f"{row[key]:.2f} ({100 * row[key] / first[key]:.0f} %)" if key in row else ""
         limit = "" if row["capacity"] == UNLIMITED else megabytes(row["capacity"])
-        yield [devices, slower, name, limit, megabytes(row["peak"]), megabytes(row["swap"]),
+        yield [f"{devices}{which}", slower, name, limit, megabytes(row["peak"]), megabytes(row["swap"]),
                f"{row['carried'] / first['compute']:.2f}", share("predicted"),
                share("virtual"), share("enforced"), share("free"),
                ", ".join(filter(None, [row["form"], "u = " + " and ".join(map(str, row["sizes"]))]))]
@@ -129,8 +136,8 @@ def main():
         bench.run(sys.executable, HERE / "make_models.py", "gpt", model, "--layers", arguments.layers, "--hidden",
                   arguments.hidden, "--heads", 4, "--length", arguments.length, "--vocabulary", 512)
         for devices, slower in itertools.product(arguments.devices, arguments.slower):
-            machine = slowed(devices, slower)
-            wall = devices == 1 and not arguments.no_wall
+            wall = devices == 1 and not arguments.no_wall and not arguments.plan_only
+            machine = slowed(bench.this_machine() if wall else schedules.machine(devices), slower)
             rows = {"unlimited": bench.measure(model, machine, UNLIMITED, devices, wall)}
             peak, least = rows["unlimited"]["peak"], rows["unlimited"]["least"]
             capacities = {f"1/{share}" if share > 1 else "1": peak // share for share in SHARES}
