@@ -18,59 +18,49 @@ namespace {
 /// A ladder's height is found to a part of it.
 constexpr int resolution = 32;
 
-/// Where in a group's pipeline each layer is.
-struct LayerPlaces {
-  std::vector<int> forward, backward; ///< backward -1: none
-
-  LayerPlaces(const Problem &problem, const Layout &layout)
-      : forward(problem.layers.size()), backward(problem.layers.size(), -1) {
-    for (int f = 0; f < static_cast<int>(layout.forwardEnds.size()); ++f)
-      for (int l = layout.firstForward(f); l <= layout.forwardEnds[f]; ++l)
-        forward[l] = layout.forwardDevice(f);
-    for (int p = 0; p < static_cast<int>(layout.backwardEnds.size()); ++p)
-      for (int l = layout.firstBackward(p); l <= layout.backwardEnds[p]; ++l) {
-        backward[l] = layout.backwardDevice(p);
-        if (layout.isTurn(p))
-          forward[l] = backward[l];
-      }
-  }
-
-  void add(std::set<int> &places, int layer) const {
-    places.insert(forward[layer]);
-    if (backward[layer] >= 0)
-      places.insert(backward[layer]);
-  }
-};
-
-/// By layer: the microbatch of its backward pack.
-std::vector<int64_t> backwardSizes(const Problem &problem,
-                                   const Layout &layout) {
-  std::vector<int64_t> sizes(problem.layers.size(), layout.backwardMicrobatch);
-  for (int p = 0; p < static_cast<int>(layout.backwardEnds.size()); ++p)
-    for (int l = layout.firstBackward(p); l <= layout.backwardEnds[p]; ++l)
-      sizes[l] = layout.backwardSize(p);
-  return sizes;
-}
-
-/// By layer: the pack of each direction and its microbatch.
+/// By layer: the pack of each direction and its microbatch. Layers of the turn
+/// are in no forward pack, but have its microbatch.
 struct LayerPacks {
-  std::vector<int> forward, backward;
+  std::vector<int> forward, backward; ///< -1: none
   std::vector<int64_t> forwardSize, backwardSize;
 
   LayerPacks(const Problem &problem, const Layout &layout)
       : forward(problem.layers.size(), -1), backward(forward),
         forwardSize(problem.layers.size(), layout.forwardMicrobatch),
-        backwardSize(backwardSizes(problem, layout)) {
+        backwardSize(problem.layers.size(), layout.backwardMicrobatch) {
     for (int p = 0; p < static_cast<int>(layout.backwardEnds.size()); ++p)
       for (int l = layout.firstBackward(p); l <= layout.backwardEnds[p]; ++l) {
         backward[l] = p;
-        forwardSize[l] = backwardSize[l];
+        forwardSize[l] = backwardSize[l] = layout.backwardSize(p);
       }
     for (int f = 0; f < static_cast<int>(layout.forwardEnds.size()); ++f)
       for (int l = layout.firstForward(f); l <= layout.forwardEnds[f]; ++l) {
         forward[l] = f;
         forwardSize[l] = layout.forwardSize(f);
       }
+  }
+};
+
+/// Where in a group's pipeline each layer is.
+struct LayerPlaces {
+  std::vector<int> forward, backward; ///< backward -1: none
+
+  LayerPlaces(const Problem &problem, const Layout &layout)
+      : forward(problem.layers.size()), backward(problem.layers.size(), -1) {
+    LayerPacks packs(problem, layout);
+    for (size_t l = 0; l < forward.size(); ++l) {
+      if (packs.backward[l] >= 0)
+        backward[l] = layout.backwardDevice(packs.backward[l]);
+      forward[l] = packs.forward[l] < 0
+                       ? backward[l]
+                       : layout.forwardDevice(packs.forward[l]);
+    }
+  }
+
+  void add(std::set<int> &places, int layer) const {
+    places.insert(forward[layer]);
+    if (backward[layer] >= 0)
+      places.insert(backward[layer]);
   }
 };
 
@@ -95,11 +85,10 @@ std::vector<char> mixedValues(const Problem &problem, const Layout &layout,
   LayerPacks packs(problem, layout);
   for (size_t v = 0; v < mixed.size(); ++v) {
     std::vector<int> users = usersOf(problem.values[v]);
-    for (int l : users) {
-      int64_t u = packs.backwardSize[users.front()];
+    int64_t u = packs.backwardSize[users.front()];
+    for (int l : users)
       mixed[v] |= packs.backwardSize[l] != u ||
                   (!gradients && packs.forwardSize[l] != u);
-    }
   }
   return mixed;
 }
@@ -225,7 +214,8 @@ Decisions Filling::moved(const Decisions &from, Layout layout,
   std::vector<int> &keep = decisions.layout.keep;
   keep.resize(problem.layers.size(), 0);
   std::vector<char> can = decisions.layout.canKeep();
-  std::vector<int64_t> sizes = backwardSizes(problem, decisions.layout);
+  std::vector<int64_t> sizes =
+      LayerPacks(problem, decisions.layout).backwardSize;
   for (size_t l = 0; l < can.size() && l < from.layout.keep.size(); ++l) {
     const Cost &cost = problem.cost(static_cast<int>(l), sizes[l]);
     if (can[l] && cost.keptBytes(from.layout.keep[l]) > 0)
@@ -245,7 +235,7 @@ void Filling::keepOutputs(Decisions &decisions) const {
   for (int p = 0; p + 1 < static_cast<int>(layout.backwardEnds.size()); ++p)
     for (int l = layout.firstBackward(p); l <= layout.backwardEnds[p]; ++l)
       pack[l] = p;
-  std::vector<int64_t> sizes = backwardSizes(problem, layout);
+  std::vector<int64_t> sizes = LayerPacks(problem, layout).backwardSize;
   std::vector<char> mixed = mixedValues(problem, layout, false);
   auto keepsBytes = [&](int layer) {
     return problem.cost(layer, sizes[layer]).keptBytes(layout.keep[layer]) > 0;
@@ -426,7 +416,7 @@ Filling::Ladder Filling::keepLadder(const Decisions &from) const {
   const Layout &layout = from.layout;
   std::vector<Step> steps;
   std::vector<char> can = layout.canKeep();
-  std::vector<int64_t> sizes = backwardSizes(problem, layout);
+  std::vector<int64_t> sizes = LayerPacks(problem, layout).backwardSize;
   if (stay() && options.recompute == Recompute::Auto)
     for (int l = 0; l < static_cast<int>(can.size()); ++l) {
       if (!can[l])

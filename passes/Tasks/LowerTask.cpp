@@ -184,7 +184,12 @@ private:
         options.resultKinds[index] != schedule::SlotKind::argument)
       return true;
     Value argument = function.getArgument(options.resultIndices[index]);
-    return llvm::all_of(argument.getUsers(), [&](Operation *user) {
+    return isReadOnlyFor(argument, value);
+  }
+
+  /// Whether nothing but what computes `value` reads the operand.
+  static bool isReadOnlyFor(Value operand, Value value) {
+    return llvm::all_of(operand.getUsers(), [&](Operation *user) {
       return user == value.getDefiningOp();
     });
   }
@@ -270,11 +275,11 @@ private:
   /// Where `value` is computed: in its destination, in place of what is
   /// consumed for it, or in a workspace of its own.
   Destination place(Value value) {
-    auto destination = findDestination(value);
-    if (!destination)
-      if (auto consumed = findConsumed(value))
-        return Destination{*consumed};
-    return destination ? *destination : Destination{allocateSpaced(value)};
+    if (auto destination = findDestination(value))
+      return *destination;
+    if (auto consumed = findConsumed(value))
+      return Destination{*consumed};
+    return Destination{allocateSpaced(value)};
   }
 
   /// A gradient that nothing else reads: nobody gives updates a workspace, and
@@ -288,9 +293,7 @@ private:
       if (argument && operand.getType() == value.getType() &&
           options.argumentKinds[argument.getArgNumber()] ==
               schedule::SlotKind::gradient &&
-          llvm::all_equal(
-              llvm::make_range(operand.user_begin(), operand.user_end())) &&
-          *operand.user_begin() == value.getDefiningOp())
+          isReadOnlyFor(operand, value))
         return views[operand];
     }
     return std::nullopt;

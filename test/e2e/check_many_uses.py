@@ -7,9 +7,12 @@ Trains it with SGD, SGD clipped by the gradient's norm, and AdamW on one device 
 weight after three steps with numpy in double precision. The parts of the gradient, one for every use and group, are
 more than one kernel can read.
 """
-import argparse, json, pathlib, subprocess, sys, tempfile
+import argparse, pathlib, sys, tempfile
 
 import numpy
+
+from check_golden import read_losses, read_safetensors
+from training import call
 
 USES, WIDTH, BATCH, STEPS, RATE, NORM = 50, 8, 4, 3, 0.01, 1
 # Losses and weights are about 1, and in f32 fifty layers deep.
@@ -62,20 +65,6 @@ def reference(optimizer, x, target):
     return losses, w
 
 
-def call(command, folder):
-    result = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True)
-    if result.returncode:
-        sys.exit(f"{' '.join(map(str, command))} ends with {result.returncode}: {result.stderr}")
-
-
-def read_safetensors(path, name):
-    data = path.read_bytes()
-    size = int.from_bytes(data[:8], "little")
-    entry = json.loads(data[8:8 + size])[name]
-    begin, end = (8 + size + offset for offset in entry["data_offsets"])
-    return numpy.frombuffer(data[begin:end], "<f4").reshape(entry["shape"])
-
-
 def main():
     parser = argparse.ArgumentParser(description="a weight with many uses against numpy")
     parser.add_argument("--harmonyc", type=pathlib.Path, default="harmonyc")
@@ -95,17 +84,17 @@ def main():
                         "clipped": ["--momentum", 0, "--clip-grad-norm", NORM]}[optimizer]
             for place in ("host", "device"):
                 for groups in (1, 2):
-                    call([arguments.harmonyc, "compile", "shared.onnxtext", "--batch", BATCH, "--loss", "mse",
+                    call([arguments.harmonyc, "compile", folder / "shared.onnxtext", "--batch", BATCH, "--loss", "mse",
                           *compiling, "--optimizer-on", place, "--devices", groups, "--schedule", "harmony-dp",
-                          "-o", "exe"], folder)
-                    call(["./exe", "--data", "data.npz", "--steps", STEPS, "--no-shuffle", "--lr", RATE, *training,
-                          "--log", "log.jsonl", "--save", "trained.safetensors"], folder)
-                    lines = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
-                    found = [line["loss"] for line in lines if "step" in line and "loss" in line][:STEPS]
-                    (folder / "log.jsonl").unlink()
+                          "-o", folder / "exe"])
+                    log, saved = folder / "log.jsonl", folder / "trained.safetensors"
+                    call([folder / "exe", "--data", folder / "data.npz", "--steps", STEPS, "--no-shuffle", "--lr",
+                          RATE, *training, "--log", log, "--save", saved])
+                    found = read_losses(log)
+                    log.unlink()
                     if len(found) != STEPS:
                         sys.exit(f"{len(found)} losses, expected {STEPS}")
-                    trained = read_safetensors(folder / "trained.safetensors", "w")
+                    trained = read_safetensors(saved)["w"]
                     error = max(numpy.abs(numpy.subtract(found, losses)).max(), numpy.abs(trained - w).max())
                     moved = numpy.abs(w - weight()).max()
                     print(f"{optimizer}, updates on the {place}, {groups} groups: off by {error:.1e} at most; "

@@ -580,20 +580,24 @@ TEST(BuildDevices, KeepingNeedsTheSameBackwardPhase) {
 
 /// Four groups with packs of four layers, a tensor of each pack updated by each
 /// group; gathered, with overlap.
-Decisions fourGroups(const Filling &filling, const Problem &problem) {
-  Decisions decisions =
-      filling.base(uniformLayout(problem, 4, 1, Placement::Ring, {3, 7, 11}, 1),
-                   Updates::Device);
-  decisions.choices.overlap = true;
-  return decisions;
-}
-
-TEST(BuildDevices, GroupsGatherWhileAllOfThemRunThePhaseBefore) {
+class BuildFourGroups : public testing::Test {
+protected:
   Problem problem = chain(12, 8);
   Machine four = linked(4);
   SearchOptions options;
-  Decisions decisions = fourGroups(Filling(problem, four, options), problem);
-  Plan plan = makePlan(problem, four, decisions.choices);
+  Filling filling{problem, four, options};
+
+  Decisions decided() const {
+    Decisions decisions = filling.base(
+        uniformLayout(problem, 4, 1, Placement::Ring, {3, 7, 11}, 1),
+        Updates::Device);
+    decisions.choices.overlap = true;
+    return decisions;
+  }
+};
+
+TEST_F(BuildFourGroups, GatherWhileAllOfThemRunThePhaseBefore) {
+  Plan plan = makePlan(problem, four, decided().choices);
   ASSERT_EQ(problemsOf(plan, problem, four), "");
   // F0, F1, T, B1, B0 of each; what F1 loads is there beside F0.
   for (int t = 4; t < 8; ++t)
@@ -605,12 +609,8 @@ TEST(BuildDevices, GroupsGatherWhileAllOfThemRunThePhaseBefore) {
     }
 }
 
-TEST(BuildDevices, GradientsLeaveWhileTheirDeviceRunsTheNextPhase) {
-  Problem problem = chain(12, 8);
-  Machine four = linked(4);
-  SearchOptions options;
-  Decisions decisions = fourGroups(Filling(problem, four, options), problem);
-  Plan plan = makePlan(problem, four, decisions.choices);
+TEST_F(BuildFourGroups, GiveGradientsWhileTheirDeviceRunsTheNextPhase) {
+  Plan plan = makePlan(problem, four, decided().choices);
   ASSERT_EQ(problemsOf(plan, problem, four), "");
   // The gradients of T (phases 8 to 11) while B1 (12 to 15) runs.
   int copies = 0;
@@ -626,13 +626,9 @@ TEST(BuildDevices, GradientsLeaveWhileTheirDeviceRunsTheNextPhase) {
   EXPECT_EQ(copies, 12);
 }
 
-TEST(BuildDevices, OneGroupAloneHasTheMemoryOfAll) {
-  Problem problem = chain(12, 8);
-  Machine four = linked(4);
-  SearchOptions options;
-  Filling filling(problem, four, options);
+TEST_F(BuildFourGroups, HaveOneThatHasTheMemoryOfAll) {
   for (int runs : {1, 4}) {
-    Decisions decisions = fourGroups(filling, problem);
+    Decisions decisions = decided();
     decisions.choices.runs = runs;
     ASSERT_TRUE(filling.oneGroupOf(4));
     std::vector<int64_t> bytes =
