@@ -83,6 +83,12 @@ void TensorBuilder::decideExchange(Decision &decision) {
     }
 }
 
+/// The device that updates, or whose update engine on the host does.
+int TensorBuilder::ownerOf(int t) const {
+  bool chosen = !choices.owner.empty() && choices.owner[t] >= 0;
+  return chosen ? choices.owner[t] : b.phase(decisions[t].lastAdd).device;
+}
+
 void TensorBuilder::decideUpdate(int t) {
   Decision &decision = decisions[t];
   for (const GradientUse &use : problem.tensors[t].gradientUses)
@@ -95,8 +101,7 @@ void TensorBuilder::decideUpdate(int t) {
                  : std::max(decision.lastAdd, decision.accesses.back().phase);
   if (decision.onHost)
     return;
-  bool chosen = !choices.owner.empty() && choices.owner[t] >= 0;
-  decision.owner = chosen ? choices.owner[t] : b.phase(decision.lastAdd).device;
+  decision.owner = ownerOf(t);
   if (static_cast<size_t>(decision.owner) >= b.devicePhases.size()) {
     b.devicePhases.resize(decision.owner + 1);
     b.foreignWork.resize(decision.owner + 1);

@@ -132,14 +132,11 @@ private:
   void storeBehind(int t, int buffer);
   int ownersPhase(int t, int layer) const;
   void addContributions();
-  /// The device whose queue on the host has the update.
-  /// The device whose update engine on the host updates.
-  int hostUpdateOf(int t) const {
-    bool chosen = !choices.owner.empty() && choices.owner[t] >= 0;
-    return chosen ? choices.owner[t] : b.phase(decisions[t].lastAdd).device;
-  }
   void addHostContribution(int t);
   void addDeviceContribution(int t);
+  int ownerOf(int t) const;
+  bool isUpdatedLater(int t) const;
+  int coverFromComplete(int buffer, int p, int layer);
   int besidePhase(int t) const;
   int completePart(int t, int p) const;
   int earliestPart(int t) const;

@@ -185,11 +185,17 @@ int TensorBuilder::collectPart(int t, const Part &part) {
   std::vector<int> &list =
       decisions[t].updatedBeside ? section.among : section.collected;
   int buffer = copyPart(t, part, decisions[t].owner, list);
+  b.neededBy[list.back()] = coverFromComplete(buffer, p, layer);
+  return buffer;
+}
+
+/// The buffer has its place from the Run of a phase on that completes the
+/// gradient of a layer's use; returns the part that does.
+int TensorBuilder::coverFromComplete(int buffer, int p, int layer) {
   int last = b.partOf(p, b.findStep(p, layer, StepKind::Backward));
-  b.neededBy[list.back()] = last;
   int step = b.phases[p].parts[last];
   b.cover(buffer, b.phases[p].runs[last], step, step);
-  return buffer;
+  return last;
 }
 
 /// As if the others' parts of what the group updates came.
@@ -205,11 +211,8 @@ void TensorBuilder::makeRoomForOthers(int t, int event) {
       b.cover(buffer, b.phases[p].runs.front(), 0, 0);
     int layer = tensor.gradientUses[part.number].layer;
     p = choices.runs > 1 ? ownersPhase(t, layer) : -1;
-    if (p < 0)
-      continue;
-    int last = b.partOf(p, b.findStep(p, layer, StepKind::Backward));
-    int step = b.phases[p].parts[last];
-    b.cover(buffer, b.phases[p].runs[last], step, step);
+    if (p >= 0)
+      coverFromComplete(buffer, p, layer);
   }
 }
 
@@ -229,7 +232,7 @@ void TensorBuilder::addContributions() {
 
 void TensorBuilder::addHostContribution(int t) {
   int scalar = problem.tensors[t].contribution;
-  int event = b.makeHostEvent(EventKind::Contribute, t, hostUpdateOf(t));
+  int event = b.makeHostEvent(EventKind::Contribute, t, ownerOf(t));
   b.events[event].onHost = true;
   int point = 0;
   for (const Part &part : parts[t]) {
@@ -390,7 +393,7 @@ void TensorBuilder::addUpdates() {
 
 void TensorBuilder::addHostUpdate(int t) {
   const Decision &decision = decisions[t];
-  int event = b.makeHostEvent(EventKind::Update, t, hostUpdateOf(t));
+  int event = b.makeHostEvent(EventKind::Update, t, ownerOf(t));
   b.events[event].onHost = true;
   b.touchHome(event, b.tensorHome(t), true);
   if (problem.tensors[t].stateBytes > 0)
@@ -474,15 +477,21 @@ void TensorBuilder::addDeviceUpdate(int t, std::vector<int> &pendingStores,
     append(list, stores);
 }
 
+/// Whether its owner runs a phase between the last part's coming and the update
+/// behind that phase.
+bool TensorBuilder::isUpdatedLater(int t) const {
+  const Decision &decision = decisions[t];
+  return decision.updatePhase < b.phaseCount() &&
+         decision.updatePhase != decision.collectPhase &&
+         decision.updatePart < 0;
+}
+
 /// What is updated behind a phase in between leaves while the owner runs the
 /// next one.
 void TensorBuilder::storeBehind(int t, int buffer) {
-  const Decision &decision = decisions[t];
-  int p = decision.updatePhase;
-  if (p >= b.phaseCount() || p == decision.collectPhase ||
-      decision.updatePart >= 0)
+  if (!isUpdatedLater(t))
     return;
-  int next = b.nextOn(decision.owner, p);
+  int next = b.nextOn(decisions[t].owner, decisions[t].updatePhase);
   if (next < b.phaseCount())
     b.cover(buffer, b.phases[next].runs.back(), b.lastStep(next),
             b.lastStep(next));
@@ -503,10 +512,8 @@ void TensorBuilder::addState(int t, int event, std::vector<int> &list,
   int buffer = b.makeBuffer(Content::State, owner, t, -1, bytes);
   b.touch(event, buffer, true);
   // While the owner runs the phase in between, if there is one.
-  if (int p = decisions[t].updatePhase; p < b.phaseCount() &&
-                                        p != decisions[t].collectPhase &&
-                                        decisions[t].updatePart < 0)
-    b.cover(buffer, b.phases[p].runs.front(), 0, 0);
+  if (isUpdatedLater(t))
+    b.cover(buffer, b.phases[decisions[t].updatePhase].runs.front(), 0, 0);
   list.push_back(b.makeTransfer(EventKind::LoadState, inTensors, t, -1, -1,
                                 bytes, buffer, b.stateHome(t)));
   stores.push_back(b.makeTransfer(EventKind::StoreState, outTensors, t, -1, -1,

@@ -11,6 +11,14 @@
 
 namespace harmony::planner {
 
+double rateAtOnce(const Machine &machine, int from, int to, int devices) {
+  const Link &link = machine.link(from, to);
+  double rate = link.bytesPerSecond;
+  for (int r : link.shares)
+    rate = std::min(rate, machine.resources[r].bytesPerSecond / devices);
+  return rate;
+}
+
 Estimator::Estimator(const Problem &problem, const Machine &machine)
     : problem(problem), machine(machine), seenBy(problem.tensors.size(), -1) {}
 
@@ -88,16 +96,6 @@ Estimator::Pack Estimator::describe(const Layout &layout, int first, int last,
   return pack;
 }
 
-/// Where all devices use it at once.
-double Estimator::hostRate(int from, int to, const Layout &layout) const {
-  const Link &link = machine.link(from, to);
-  double rate = link.bytesPerSecond;
-  for (int r : link.shares)
-    rate = std::min(rate, machine.resources[r].bytesPerSecond /
-                              (layout.groups * layout.pipeline));
-  return rate;
-}
-
 void Estimator::add(const Layout &layout, const Pack &pack, int device,
                     Updates updates) {
   Load &load = loads[device];
@@ -128,10 +126,13 @@ void Estimator::add(const Layout &layout, const Pack &pack, int device,
   load.out += pack.fromBatch ? samples * pack.stashes : values;
   if (again)
     computing += trips * pack.forwardSeconds;
+  int devices = layout.groups * layout.pipeline;
   load.waits += std::max(
       0.0, pack.backward
-               ? values / hostRate(hostEndpoint, device, layout) - computing
-               : trips * pack.leaves / hostRate(device, hostEndpoint, layout) -
+               ? values / rateAtOnce(machine, hostEndpoint, device, devices) -
+                     computing
+               : trips * pack.leaves /
+                         rateAtOnce(machine, device, hostEndpoint, devices) -
                      computing);
 
   double held = pack.tensors + (pack.backward ? pack.gradients : 0) +
@@ -227,7 +228,9 @@ LayoutCost Estimator::total(const Layout &layout, Updates updates) const {
     double late = load.needed > capacity && load.ahead > spare
                       ? 1 - spare / load.ahead
                       : 0;
-    busy += late * load.in * moved / hostRate(hostEndpoint, q, layout);
+    busy +=
+        late * load.in * moved /
+        rateAtOnce(machine, hostEndpoint, q, layout.groups * layout.pipeline);
     busy += load.waits * moved;
     if (load.peer > 0)
       busy += late * load.peer /

@@ -30,6 +30,10 @@ struct LayoutCost {
   bool fits = true;
 };
 
+/// Bytes a second of a link where so many devices use theirs, and with it what
+/// these share, at once.
+double rateAtOnce(const Machine &machine, int from, int to, int devices);
+
 class Estimator {
 public:
   Estimator(const Problem &problem, const Machine &machine);
@@ -75,7 +79,6 @@ private:
   Pack describe(const Layout &layout, int first, int last, int64_t microbatch,
                 bool forward, bool backward);
   void add(const Layout &layout, const Pack &pack, int device, Updates updates);
-  double hostRate(int from, int to, const Layout &layout) const;
   double tail(const Layout &layout, const Pack &last, Updates updates) const;
   LayoutCost total(const Layout &layout, Updates updates) const;
 };

@@ -14,7 +14,7 @@
 
 #include "compiler/Planner/Shape.h"
 
-#include "compiler/Planner/Filling.h"
+#include "compiler/Planner/Estimate.h"
 #include "compiler/Planner/Partition.h"
 
 #include <algorithm>
@@ -147,8 +147,8 @@ public:
         admitted.push_back(i);
       tripsOf.push_back(std::ceil(share / static_cast<double>(u)));
     }
-    toHost = secondsPerByte(machine.link(0, hostEndpoint));
-    fromHost = secondsPerByte(machine.link(hostEndpoint, 0));
+    toHost = 1 / rateAtOnce(machine, 0, hostEndpoint, shape.groups);
+    fromHost = 1 / rateAtOnce(machine, hostEndpoint, 0, shape.groups);
     if (shape.groups > 1 && machine.hasLink(0, 1))
       tail = 2.0 * (shape.groups - 1) / shape.groups /
              machine.link(0, 1).bytesPerSecond;
@@ -194,13 +194,6 @@ private:
   std::vector<double> left;
   std::vector<int> segments; ///< by backward pack
   std::vector<double> least; ///< seconds, by number of layers: see findLeast()
-
-  double secondsPerByte(const Link &link) const {
-    double rate = link.bytesPerSecond;
-    for (int r : link.shares)
-      rate = std::min(rate, machine.resources[r].bytesPerSecond / shape.groups);
-    return 1 / rate;
-  }
 
   double outputs(int layer) const {
     double bytes = 0;
