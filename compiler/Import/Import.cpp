@@ -7,10 +7,10 @@
 
 #include "compiler/Import/Import.h"
 
+#include "compiler/Import/ImportAttributes.h"
 #include "compiler/Import/ModelCheck.h"
 #include "compiler/Import/ModelFile.h"
 #include "compiler/Import/TensorData.h"
-#include "dialects/ONNX/InitializerData.h"
 #include "dialects/ONNX/ONNX.h"
 #include "dialects/ONNX/Schema.h"
 #include "dialects/ONNX/TracedCall.h"
@@ -22,7 +22,6 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Path.h"
 
-#include <cstring>
 #include <exception>
 
 using namespace mlir;
@@ -36,59 +35,13 @@ using ::onnx::ValueInfoProto;
 namespace harmony {
 namespace {
 
-/// MLIR's type for TensorProto::DataType `type`; null if there is none.
-Type importElementType(Builder &builder, int type) {
-  switch (type) {
-  case TensorProto::FLOAT:
-    return builder.getF32Type();
-  case TensorProto::DOUBLE:
-    return builder.getF64Type();
-  case TensorProto::FLOAT16:
-    return builder.getF16Type();
-  case TensorProto::BFLOAT16:
-    return builder.getBF16Type();
-  case TensorProto::BOOL:
-    return builder.getI1Type();
-  case TensorProto::INT8:
-    return builder.getIntegerType(8);
-  case TensorProto::INT16:
-    return builder.getIntegerType(16);
-  case TensorProto::INT32:
-    return builder.getIntegerType(32);
-  case TensorProto::INT64:
-    return builder.getIntegerType(64);
-  case TensorProto::UINT8:
-    return builder.getIntegerType(8, /*isSigned=*/false);
-  case TensorProto::UINT16:
-    return builder.getIntegerType(16, /*isSigned=*/false);
-  case TensorProto::UINT32:
-    return builder.getIntegerType(32, /*isSigned=*/false);
-  case TensorProto::UINT64:
-    return builder.getIntegerType(64, /*isSigned=*/false);
-  case TensorProto::COMPLEX64:
-    return ComplexType::get(builder.getF32Type());
-  case TensorProto::COMPLEX128:
-    return ComplexType::get(builder.getF64Type());
-  case TensorProto::FLOAT8E4M3FN:
-    return Float8E4M3FNType::get(builder.getContext());
-  case TensorProto::FLOAT8E4M3FNUZ:
-    return Float8E4M3FNUZType::get(builder.getContext());
-  case TensorProto::FLOAT8E5M2:
-    return Float8E5M2Type::get(builder.getContext());
-  case TensorProto::FLOAT8E5M2FNUZ:
-    return Float8E5M2FNUZType::get(builder.getContext());
-  case TensorProto::FLOAT8E8M0:
-    return Float8E8M0FNUType::get(builder.getContext());
-  default:
-    return nullptr;
-  }
-}
-
 class Importer {
 public:
   Importer(StringRef path, MLIRContext &context, const ImportOptions &options)
       : path(path), folder(llvm::sys::path::parent_path(path).str()),
-        builder(&context), options(options), externalFiles(folder) {}
+        builder(&context), options(options),
+        attributes(builder, folder,
+                   [this](const Twine &problem) { emitError(problem); }) {}
 
   OwningOpRef<ModuleOp> run();
 
@@ -104,18 +57,7 @@ private:
   void emitError(const Twine &problem);
   StringAttr makeSymbol(StringRef name);
 
-  Type importType(const TypeProto &type, const std::string &what);
   Type importValueType(Scope &scope, const std::string &name);
-  ArrayAttr importDims(const TypeProto &type);
-  DictionaryAttr importMetadata(
-      const google::protobuf::RepeatedPtrField<::onnx::StringStringEntryProto>
-          &entries,
-      StringRef without);
-  ElementsAttr importTensor(const TensorProto &tensor, const std::string &what);
-  Attribute importAttribute(const AttributeProto &attribute,
-                            const std::string &what);
-  DictionaryAttr describeValue(const ValueInfoProto &value);
-
   void importModuleAttributes();
   void importInitializers(const GraphProto &graph, int first,
                           StringRef training, const llvm::StringSet<> &state,
@@ -134,7 +76,7 @@ private:
   std::string path, folder;
   OpBuilder builder;
   const ImportOptions &options;
-  onnx::ExternalFiles externalFiles;
+  AttributeImporter attributes;
   PreparedModel prepared;
   OwningOpRef<ModuleOp> module;
   llvm::StringSet<> symbols;
@@ -151,176 +93,6 @@ StringAttr Importer::makeSymbol(StringRef name) {
   for (unsigned i = 0; !symbols.insert(symbol).second; ++i)
     symbol = (name + "_" + Twine(i)).str();
   return builder.getStringAttr(symbol);
-}
-
-//===----------------------------------------------------------------------===//
-// Types and attributes
-//===----------------------------------------------------------------------===//
-
-Type Importer::importType(const TypeProto &type, const std::string &what) {
-  switch (type.value_case()) {
-  case TypeProto::kTensorType: {
-    const auto &tensor = type.tensor_type();
-    if (tensor.elem_type() == TensorProto::UNDEFINED)
-      return onnx::UnknownType::get(builder.getContext());
-    Type element = importElementType(builder, tensor.elem_type());
-    if (!element) {
-      emitError(what + ": " + describeUnsupportedType(tensor.elem_type()));
-      return nullptr;
-    }
-    if (!tensor.has_shape())
-      return UnrankedTensorType::get(element);
-    SmallVector<int64_t> shape;
-    for (const auto &dim : tensor.shape().dim())
-      shape.push_back(dim.has_dim_value() && dim.dim_value() >= 0
-                          ? dim.dim_value()
-                          : ShapedType::kDynamic);
-    return RankedTensorType::get(shape, element);
-  }
-  case TypeProto::kSequenceType: {
-    Type element = importType(type.sequence_type().elem_type(), what);
-    return element ? onnx::SequenceType::get(builder.getContext(), element)
-                   : Type();
-  }
-  case TypeProto::kOptionalType: {
-    Type element = importType(type.optional_type().elem_type(), what);
-    return element ? onnx::OptionalType::get(builder.getContext(), element)
-                   : Type();
-  }
-  case TypeProto::VALUE_NOT_SET:
-    return onnx::UnknownType::get(builder.getContext());
-  default:
-    emitError(what +
-              ": maps, sparse tensors and opaque values are not supported");
-    return nullptr;
-  }
-}
-
-Type Importer::importValueType(Scope &scope, const std::string &name) {
-  if (name.empty())
-    return builder.getNoneType();
-  auto type = scope.types.find(name);
-  if (type == scope.types.end())
-    return onnx::UnknownType::get(builder.getContext());
-  return importType(type->second, "value \"" + name + "\"");
-}
-
-ArrayAttr Importer::importDims(const TypeProto &type) {
-  if (!type.has_tensor_type() || !type.tensor_type().has_shape())
-    return nullptr;
-  SmallVector<Attribute> dims;
-  for (const auto &dim : type.tensor_type().shape().dim()) {
-    if (dim.has_dim_value())
-      dims.push_back(builder.getI64IntegerAttr(dim.dim_value()));
-    else // Shape inference makes up names of the form unk__0.
-      dims.push_back(builder.getStringAttr(
-          StringRef(dim.dim_param()).starts_with("unk__") ? StringRef()
-                                                          : dim.dim_param()));
-  }
-  return builder.getArrayAttr(dims);
-}
-
-DictionaryAttr Importer::importMetadata(
-    const google::protobuf::RepeatedPtrField<::onnx::StringStringEntryProto>
-        &entries,
-    StringRef without) {
-  NamedAttrList attributes;
-  for (const auto &entry : entries)
-    if (entry.key() != without && !entry.key().empty())
-      attributes.set(entry.key(), builder.getStringAttr(entry.value()));
-  return attributes.empty() ? DictionaryAttr()
-                            : attributes.getDictionary(builder.getContext());
-}
-
-ElementsAttr Importer::importTensor(const TensorProto &tensor,
-                                    const std::string &what) {
-  uint64_t size = 0;
-  std::string problem = getTensorSize(tensor, size);
-  if (problem.empty()) {
-    Type element = importElementType(builder, tensor.data_type());
-    auto type = RankedTensorType::get(
-        ArrayRef(tensor.dims().data(), tensor.dims().size()), element);
-    std::vector<char> bytes;
-    if (tensor.data_location() == TensorProto::EXTERNAL) {
-      std::string file;
-      uint64_t offset = 0, length = size;
-      problem = readExternalReference(tensor, file, offset, length);
-      const char *data = problem.empty()
-                             ? externalFiles.map(file, offset, length, problem)
-                             : nullptr;
-      if (data)
-        bytes.assign(data, data + length);
-    } else {
-      bytes = collectData(tensor);
-    }
-    if (problem.empty()) {
-      if (ElementsAttr elements =
-              onnx::makeElements(type, bytes, tensor.name()))
-        return elements;
-      problem = "has " + std::to_string(bytes.size()) +
-                " bytes of data, its type and shape make " +
-                std::to_string(size);
-    }
-  }
-  emitError(what + ": " + problem);
-  return nullptr;
-}
-
-Attribute Importer::importAttribute(const AttributeProto &attribute,
-                                    const std::string &what) {
-  std::string name = what + ": attribute \"" + attribute.name() + "\"";
-  auto strings = [&](const auto &list) {
-    SmallVector<Attribute> values;
-    for (const std::string &value : list)
-      values.push_back(builder.getStringAttr(value));
-    return builder.getArrayAttr(values);
-  };
-  switch (attribute.type()) {
-  case AttributeProto::FLOAT:
-    return builder.getF32FloatAttr(attribute.f());
-  case AttributeProto::INT:
-    return IntegerAttr::get(builder.getIntegerType(64, /*isSigned=*/true),
-                            attribute.i());
-  case AttributeProto::STRING:
-    return builder.getStringAttr(attribute.s());
-  case AttributeProto::TENSOR:
-    return importTensor(attribute.t(), name);
-  case AttributeProto::FLOATS:
-    return builder.getDenseF32ArrayAttr(
-        ArrayRef(attribute.floats().data(), attribute.floats().size()));
-  case AttributeProto::INTS:
-    return builder.getDenseI64ArrayAttr(
-        ArrayRef(attribute.ints().data(), attribute.ints().size()));
-  case AttributeProto::STRINGS:
-    return strings(attribute.strings());
-  case AttributeProto::TENSORS: {
-    SmallVector<Attribute> values;
-    for (const TensorProto &tensor : attribute.tensors()) {
-      values.push_back(importTensor(tensor, name));
-      if (!values.back())
-        return nullptr;
-    }
-    return builder.getArrayAttr(values);
-  }
-  case AttributeProto::TYPE_PROTO: {
-    Type type = importType(attribute.tp(), name);
-    return type ? TypeAttr::get(type) : TypeAttr();
-  }
-  default:
-    emitError(name + ": attributes of kind " +
-              AttributeProto::AttributeType_Name(attribute.type()) +
-              " are not supported");
-    return nullptr;
-  }
-}
-
-/// The attributes of a graph's argument or result.
-DictionaryAttr Importer::describeValue(const ValueInfoProto &value) {
-  NamedAttrList attributes;
-  attributes.set("onnx.name", builder.getStringAttr(value.name()));
-  if (ArrayAttr dims = importDims(value.type()))
-    attributes.set("onnx.dims", dims);
-  return attributes.getDictionary(builder.getContext());
 }
 
 //===----------------------------------------------------------------------===//
@@ -342,7 +114,8 @@ void Importer::importModuleAttributes() {
   if (!model.producer_version().empty())
     (*module)->setAttr("onnx.producer_version",
                        builder.getStringAttr(model.producer_version()));
-  if (DictionaryAttr metadata = importMetadata(model.metadata_props(), ""))
+  if (DictionaryAttr metadata =
+          attributes.importMetadata(model.metadata_props(), ""))
     (*module)->setAttr("onnx.metadata", metadata);
 }
 
@@ -375,7 +148,7 @@ void Importer::importInitializers(
           onnx::ExternalAttr::get(builder.getContext(), file, offset, length);
       (*module)->setAttr("onnx.source", builder.getStringAttr(path));
     } else if (problem.empty()) {
-      value = importTensor(tensor, what);
+      value = attributes.importTensor(tensor, what);
     }
     if (!problem.empty())
       emitError(what + ": " + problem);
@@ -383,7 +156,7 @@ void Importer::importInitializers(
       continue;
     auto type = RankedTensorType::get(
         ArrayRef(tensor.dims().data(), tensor.dims().size()),
-        importElementType(builder, tensor.data_type()));
+        attributes.importElementType(tensor.data_type()));
 
     google::protobuf::RepeatedPtrField<::onnx::StringStringEntryProto> entries =
         tensor.metadata_props();
@@ -407,7 +180,7 @@ void Importer::importInitializers(
         kind,
         training.empty() ? FlatSymbolRefAttr()
                          : builder.getAttr<FlatSymbolRefAttr>(training),
-        importMetadata(entries, kindKey),
+        attributes.importMetadata(entries, kindKey),
         inputs.contains(tensor.name()) ? builder.getUnitAttr() : UnitAttr());
   }
 }
@@ -415,6 +188,15 @@ void Importer::importInitializers(
 //===----------------------------------------------------------------------===//
 // Graphs
 //===----------------------------------------------------------------------===//
+
+Type Importer::importValueType(Scope &scope, const std::string &name) {
+  if (name.empty())
+    return builder.getNoneType();
+  auto type = scope.types.find(name);
+  if (type == scope.types.end())
+    return onnx::UnknownType::get(builder.getContext());
+  return attributes.importType(type->second, "value \"" + name + "\"");
+}
 
 Value Importer::lookup(Scope &scope, const std::string &name,
                        const std::string &what) {
@@ -485,12 +267,12 @@ void Importer::importNode(Scope &scope, const NodeProto &node) {
     if (!inputs.back())
       return;
   }
-  NamedAttrList attributes;
+  NamedAttrList list;
   for (const AttributeProto &attribute : node.attribute()) {
-    Attribute value = importAttribute(attribute, what);
+    Attribute value = attributes.importAttribute(attribute, what);
     if (!value)
       return;
-    attributes.set(attribute.name(), value);
+    list.set(attribute.name(), value);
   }
   std::string domain = normalizeDomain(node.domain());
   auto op = onnx::NodeOp::create(
@@ -498,9 +280,10 @@ void Importer::importNode(Scope &scope, const NodeProto &node) {
       builder.getStringAttr(node.op_type()), builder.getStringAttr(domain),
       builder.getI64IntegerAttr(onnx::getSinceVersion(node.op_type(), domain,
                                                       prepared.opsets[domain])),
-      attributes.getDictionary(builder.getContext()), names, inputs);
+      list.getDictionary(builder.getContext()), names, inputs);
   if (options.nodeMetadata) {
-    if (DictionaryAttr metadata = importMetadata(node.metadata_props(), ""))
+    if (DictionaryAttr metadata =
+            attributes.importMetadata(node.metadata_props(), ""))
       op->setAttr("onnx.metadata", metadata);
   } else if (onnx::needsTracedCall(node.op_type())) {
     for (const auto &entry : node.metadata_props())
@@ -547,7 +330,7 @@ onnx::GraphOp Importer::importGraph(
       continue;
     scope.values[input.name()] = block->addArgument(
         type, NameLoc::get(builder.getStringAttr(input.name())));
-    argumentAttributes.push_back(describeValue(input));
+    argumentAttributes.push_back(attributes.describeValue(input));
   }
   builder.setInsertionPointToEnd(block);
   for (const NodeProto &node : graph.node())
@@ -561,7 +344,7 @@ onnx::GraphOp Importer::importGraph(
     if (!result)
       return op;
     results.push_back(result);
-    resultAttributes.push_back(describeValue(output));
+    resultAttributes.push_back(attributes.describeValue(output));
   }
   onnx::ReturnOp::create(builder, builder.getUnknownLoc(), results);
   op.setFunctionType(builder.getFunctionType(block->getArgumentTypes(),
