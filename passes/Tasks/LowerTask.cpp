@@ -12,8 +12,8 @@
 #include "passes/Tasks/BlockWindows.h"
 #include "passes/Tasks/FormConvolutions.h"
 #include "passes/Tasks/KernelWork.h"
+#include "passes/Tasks/Placement.h"
 #include "passes/Tasks/Product.h"
-#include "passes/Tasks/TaskBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -23,10 +23,6 @@ using namespace mlir;
 using namespace harmony;
 
 namespace {
-
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// The static clone of a function for one microbatch size.
 OwningOpRef<func::FuncOp> instantiateFunction(func::FuncOp function,
@@ -80,10 +76,9 @@ public:
   TaskLowering(func::FuncOp function, const TaskOptions &options,
                ModuleOp module, ModuleOp kernels)
       : function(function), options(options), module(module), kernels(kernels),
-        task(options) {}
+        task(options), places(function, options, task, views) {}
 
   FailureOr<TaskCost> run() {
-    declareSlots();
     for (Operation &op : function.front().without_terminator())
       if (failed(lower(&op)))
         return failure();
@@ -94,211 +89,6 @@ public:
   }
 
 private:
-  //===--------------------------------------------------------------------===//
-  // Buffers
-  //===--------------------------------------------------------------------===//
-
-  void declareSlots() {
-    for (auto [index, argument] : llvm::enumerate(function.getArguments())) {
-      int64_t bytes = tensorBytes(typeOf(argument));
-      int buffer =
-          options.argumentKinds[index] == schedule::SlotKind::saved
-              ? task.addSaved(options.argumentIndices[index])
-              : task.addBuffer(task.addSlot(options.argumentKinds[index],
-                                            options.argumentIndices[index],
-                                            bytes),
-                               bytes);
-      views[argument] = View::contiguous(buffer, typeOf(argument).getShape());
-    }
-    auto returned = function.front().getTerminator();
-    for (auto [index, value] : llvm::enumerate(returned->getOperands())) {
-      int64_t bytes = tensorBytes(typeOf(value));
-      if (options.discard[index])
-        resultBuffers.push_back(task.addWorkspace(bytes));
-      else if (options.resultKinds[index] == schedule::SlotKind::saved)
-        resultBuffers.push_back(task.addSaved(options.resultIndices[index]));
-      else
-        resultBuffers.push_back(
-            task.addBuffer(task.addSlot(options.resultKinds[index],
-                                        options.resultIndices[index], bytes),
-                           bytes));
-    }
-  }
-
-  //===--------------------------------------------------------------------===//
-  // Destinations
-  //===--------------------------------------------------------------------===//
-
-  struct Destination {
-    View view;
-    bool accumulate = false;
-  };
-
-  /// Where the value can be computed in place: what reads it returns it, or
-  /// makes a part of something bigger of it that nothing else reads.
-  std::optional<Destination> findDestination(Value value) {
-    for (OpOperand &use : value.getUses())
-      if (isa<func::ReturnOp>(use.getOwner()) && !options.writeLast) {
-        size_t index = use.getOperandNumber();
-        if (!canOverwrite(value, index))
-          continue;
-        if (!options.accumulate[index] || value.hasOneUse())
-          return Destination{
-              View::contiguous(resultBuffers[index], typeOf(value).getShape()),
-              options.accumulate[index]};
-      }
-    if (!value.hasOneUse())
-      return std::nullopt;
-    Operation *user = *value.user_begin();
-    ArrayRef<int64_t> shape = typeOf(value).getShape();
-    if (auto transpose = dyn_cast<nn::TransposeOp>(user)) {
-      auto destination = findDestination(transpose.getResult());
-      if (!destination)
-        return std::nullopt;
-      SmallVector<int64_t> inverse(shape.size());
-      for (auto [index, axis] : llvm::enumerate(transpose.getPermutation()))
-        inverse[axis] = index;
-      return Destination{destination->view.transpose(inverse),
-                         destination->accumulate};
-    }
-    if (auto reshape = dyn_cast<nn::ReshapeOp>(user)) {
-      auto destination = findDestination(reshape.getResult());
-      if (!destination)
-        return std::nullopt;
-      auto view = destination->view.reshape(
-          typeOf(reshape.getResult()).getShape(), shape);
-      return view ? std::optional(Destination{*view, destination->accumulate})
-                  : std::nullopt;
-    }
-    if (auto concat = dyn_cast<nn::ConcatOp>(user))
-      return findPart(concat, value.getUses().begin()->getOperandNumber());
-    if (auto sum = dyn_cast<arith::AddFOp>(user))
-      return findSum(sum, value.getUses().begin()->getOperandNumber());
-    return std::nullopt;
-  }
-
-  /// Whether result `index`, computed where it belongs, overwrites nothing that
-  /// is read later: it may take the place of an argument.
-  bool canOverwrite(Value value, size_t index) {
-    if (options.discard[index] ||
-        options.resultKinds[index] != schedule::SlotKind::argument)
-      return true;
-    Value argument = function.getArgument(options.resultIndices[index]);
-    return isReadOnlyFor(argument, value);
-  }
-
-  /// Whether nothing but what computes `value` reads the operand.
-  static bool isReadOnlyFor(Value operand, Value value) {
-    return llvm::all_of(operand.getUsers(), [&](Operation *user) {
-      return user == value.getDefiningOp();
-    });
-  }
-
-  /// Where the terms of a sum of products (blockWindows) go: the first stores,
-  /// the second adds to it.
-  Destination findSum(arith::AddFOp sum, size_t index) {
-    auto [entry, inserted] = sums.try_emplace(sum);
-    if (inserted) {
-      auto destination = findDestination(sum.getResult());
-      if (!destination ||
-          !destination->view.isContiguous(typeOf(sum.getResult()).getShape()))
-        destination = Destination{allocate(sum.getResult())};
-      sums[sum] = *destination;
-    }
-    Destination term = sums[sum];
-    term.accumulate |= index == 1;
-    return term;
-  }
-
-  /// The part of a concatenation's memory that operand `index` takes.
-  std::optional<Destination> findPart(nn::ConcatOp concat, size_t index) {
-    auto [entry, inserted] = concatenations.try_emplace(concat);
-    if (inserted) {
-      auto destination = findDestination(concat.getResult());
-      if (!destination || destination->accumulate)
-        destination = Destination{allocate(concat.getResult())};
-      concatenations[concat] = *destination;
-    }
-    Destination part = concatenations[concat];
-    int64_t start = 0, axis = concat.getAxis();
-    for (Value operand : concat.getOperands().take_front(index))
-      start += typeOf(operand).getDimSize(axis);
-    part.view.offset += start * part.view.strides[axis];
-    return part;
-  }
-
-  View allocate(Value value) {
-    return View::contiguous(task.addWorkspace(tensorBytes(typeOf(value))),
-                            typeOf(value).getShape());
-  }
-
-  /// Whether products read rows of `value`, and nothing needs them to follow
-  /// each other.
-  bool isRowsOfProducts(Value value, int64_t row) const {
-    bool isRead = false;
-    for (Operation *user : value.getUsers()) {
-      if (isa<func::ReturnOp, nn::ConvolutionOp>(user))
-        return false;
-      if (auto reshape = dyn_cast<nn::ReshapeOp>(user)) {
-        RankedTensorType type = typeOf(reshape.getResult());
-        if (!type.getRank() || type.getShape().back() != row ||
-            !isRowsOfProducts(reshape.getResult(), row))
-          return false;
-        isRead = true;
-      }
-      isRead |= isa<nn::DotGeneralOp>(user);
-    }
-    return isRead;
-  }
-
-  /// Workspace for a value. Rows a multiple of pages apart fall into the same
-  /// few sets of the caches when a product walks down columns (the transposed
-  /// operand of a weight's gradient: 110 against 142 GFLOP/s), so such rows are
-  /// spaced by a line more.
-  View allocateSpaced(Value value) {
-    constexpr int64_t kPage = 4096, kLine = 64;
-    RankedTensorType type = typeOf(value);
-    int64_t size = elementBytes(type.getElementType());
-    int64_t row = type.getRank() < 2 ? 0 : type.getShape().back();
-    if (!row || row * size % kPage != 0 || type.getNumElements() == row ||
-        !isRowsOfProducts(value, row))
-      return allocate(value);
-    View view = View::contiguous(-1, type.getShape());
-    int64_t step = row + kLine / size;
-    for (int64_t axis = type.getRank() - 1; axis-- > 0;
-         step *= type.getDimSize(axis))
-      view.strides[axis] = step;
-    view.buffer = task.addWorkspace(view.span(type.getShape()) * size);
-    return view;
-  }
-
-  /// Where `value` is computed: in its destination, in place of what is
-  /// consumed for it, or in a workspace of its own.
-  Destination place(Value value) {
-    if (auto destination = findDestination(value))
-      return *destination;
-    if (auto consumed = findConsumed(value))
-      return Destination{*consumed};
-    return Destination{allocateSpaced(value)};
-  }
-
-  /// A gradient that nothing else reads: nobody gives updates a workspace, and
-  /// they may leave anything in the gradients. The sum of more of them than a
-  /// launch can read is made in parts.
-  std::optional<View> findConsumed(Value value) {
-    if (options.family != schedule::Family::update || options.workspaceInResult)
-      return std::nullopt; // contributions leave them to the update
-    for (Value operand : value.getDefiningOp()->getOperands()) {
-      auto argument = dyn_cast<BlockArgument>(operand);
-      if (argument && operand.getType() == value.getType() &&
-          options.argumentKinds[argument.getArgNumber()] ==
-              schedule::SlotKind::gradient &&
-          isReadOnlyFor(operand, value))
-        return views[operand];
-    }
-    return std::nullopt;
-  }
-
   //===--------------------------------------------------------------------===//
   // Ops
   //===--------------------------------------------------------------------===//
@@ -314,10 +104,10 @@ private:
       }
       // Copied to where the result belongs, if that can be said in the
       // operand's shape.
-      Destination destination = place(reshape.getResult());
+      Destination destination = places.place(reshape.getResult());
       auto target = destination.view.reshape(to, from);
       if (!target) {
-        destination = Destination{allocate(reshape.getResult())};
+        destination = Destination{places.allocate(reshape.getResult())};
         target = destination.view.reshape(to, from);
       }
       if (failed(copy(typeOf(operand), views[operand],
@@ -347,7 +137,8 @@ private:
     if (isa<nn::GroupOp, nn::ScatterAddOp>(op) || nn::isWindowOp(op))
       return lowerKernel(op);
     if (auto sum = dyn_cast<arith::AddFOp>(op)) {
-      views[sum.getResult()] = findSum(sum, 0).view; // its terms are there
+      views[sum.getResult()] =
+          places.findSum(sum, 0).view; // its terms are there
       return success();
     }
     if (auto constant = dyn_cast<arith::ConstantOp>(op))
@@ -360,7 +151,7 @@ private:
       return op.emitError("products of ")
              << typeOf(op.getResult()).getElementType()
              << " are not supported, only f32";
-    Destination destination = place(op.getResult());
+    Destination destination = places.place(op.getResult());
     View lhs = views[op.getLhs()], rhs = views[op.getRhs()];
     std::optional<View> temporary;
     Product product;
@@ -394,7 +185,7 @@ private:
         // Where a copy would look the same, it is the result's order that does
         // not fit.
         if (operand.strides == target.strides && !temporary) {
-          temporary = allocate(op.getResult());
+          temporary = places.allocate(op.getResult());
           break;
         }
         Value value = isLhs ? op.getLhs() : op.getRhs();
@@ -412,7 +203,7 @@ private:
         break;
       }
       case ProductObstacle::Result:
-        temporary = allocate(op.getResult());
+        temporary = places.allocate(op.getResult());
         break;
       }
     }
@@ -448,7 +239,7 @@ private:
       if (!view.isContiguous(type.getShape())) {
         View &copied = reordered[operand];
         if (copied.strides != rowMajorStrides(type.getShape())) {
-          View target = allocate(operand);
+          View target = places.allocate(operand);
           if (failed(copy(type, view, {target}, op.getLoc())))
             return failure();
           copied = target;
@@ -458,10 +249,11 @@ private:
       launch.touch(view, type, schedule::Access::Read);
     }
     RankedTensorType type = typeOf(op.getResult());
-    auto destination = findDestination(op.getResult());
+    auto destination = places.findDestination(op.getResult());
     bool isInPlace = destination && !destination->accumulate &&
                      destination->view.isContiguous(type.getShape());
-    View result = isInPlace ? destination->view : allocate(op.getResult());
+    View result =
+        isInPlace ? destination->view : places.allocate(op.getResult());
     launch.touch(result, type, schedule::Access::Write);
     task.add(std::move(launch));
     views[op.getResult()] = result;
@@ -473,13 +265,13 @@ private:
 
   LogicalResult lowerConcat(nn::ConcatOp concat) {
     for (auto [index, operand] : llvm::enumerate(concat.getOperands())) {
-      Destination part = *findPart(concat, index);
+      Destination part = places.findPart(concat, index);
       View view = views[operand];
       if (!view.isSame(part.view, typeOf(operand).getShape()) &&
           failed(copy(typeOf(operand), view, part, concat.getLoc())))
         return failure();
     }
-    views[concat.getResult()] = concatenations[concat].view;
+    views[concat.getResult()] = places.getWhole(concat);
     return success();
   }
 
@@ -488,11 +280,11 @@ private:
     if (!matchPattern(pad.getFill(), m_Constant(&fill)))
       return pad.emitError(
           "padding with a value that is computed is not supported");
-    Destination destination = place(pad.getResult());
+    Destination destination = places.place(pad.getResult());
     RankedTensorType type = typeOf(pad.getResult());
     View whole = destination.view;
     if (destination.accumulate || !whole.isContiguous(type.getShape()))
-      whole = allocate(pad.getResult());
+      whole = places.allocate(pad.getResult());
     if (isZero(fill)) {
       Launch launch{pad.getLoc(), Launch::Kind::Fill};
       launch.touch(whole, type, schedule::Access::Write);
@@ -545,12 +337,12 @@ private:
     for (Value operand : op->getOperands())
       spec.operands.push_back({views[operand].strides});
     for (Value result : op->getResults()) {
-      Destination destination = place(result);
+      Destination destination = places.place(result);
       // A scatter writes whole rows; windows and maxima add to nothing.
       if ((isa<nn::ScatterAddOp>(op) &&
            !destination.view.isContiguous(typeOf(result).getShape())) ||
           (isa<nn::WindowOp, nn::MaxPoolOp>(op) && destination.accumulate))
-        destination = Destination{allocate(result)};
+        destination = Destination{places.allocate(result)};
       results.push_back(destination.view);
       spec.results.push_back({destination.view.strides});
       spec.accumulate.push_back(destination.accumulate);
@@ -690,8 +482,7 @@ private:
 
   LogicalResult lowerReturn(func::ReturnOp op) {
     for (auto [index, value] : llvm::enumerate(op.getOperands())) {
-      View target =
-          View::contiguous(resultBuffers[index], typeOf(value).getShape());
+      View target = places.getResult(index);
       View view = views[value];
       if (view.isSame(target, typeOf(value).getShape()))
         continue; // computed there
@@ -706,9 +497,8 @@ private:
   const TaskOptions &options;
   ModuleOp module, kernels;
   TaskBuilder task;
-  SmallVector<int> resultBuffers;
   DenseMap<Value, View> views;
-  DenseMap<Operation *, Destination> concatenations, sums;
+  Placement places;
   DenseMap<Value, View> reordered; ///< the last copy of a product's operand
   llvm::StringMap<codegen::EmittedKernel> emittedKernels; ///< by description
   llvm::StringMap<double> operations; ///< of one index, by kernel
