@@ -49,8 +49,7 @@ public:
   /// What the prologue writes for a loss term; empty where there is none.
   std::string denominator(int64_t term) const;
   std::string seed(int64_t term) const;
-  /// Scratch of tasks on the host, which one queue runs.
-  /// Of work on one of the host's queues.
+  /// Scratch of tasks on the host that one of its queues runs.
   const std::string &hostWorkspace(int lane) const {
     return workspaces[static_cast<size_t>(lane)];
   }
