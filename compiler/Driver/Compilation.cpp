@@ -254,8 +254,7 @@ int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
   else if (!given && !build.splittable)
     build.microbatches = {batch};
   (*module)->setAttr(kLanesAttr,
-                     Builder(&context).getI64IntegerAttr(
-                         target.isa == HostTarget::Isa::Avx512 ? 16 : 8));
+                     Builder(&context).getI64IntegerAttr(target.getLanes()));
   FailureOr<Model> built = buildModel(*module, *kernels, build);
   if (failed(built))
     return kRefused;

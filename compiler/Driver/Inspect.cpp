@@ -176,11 +176,12 @@ LogicalResult printLevels(ModuleOp module, const CompilerOptions &options) {
   planner::Machine machine = loadMachine(options, 0, nullptr, message);
   if (!message.empty())
     return module.emitError(message);
-  FailureOr<HostTarget> target = HostTarget::detect();
-  bool wide = succeeded(target) && target->isa == HostTarget::Isa::Avx512;
+  // A processor that runs no kernels can still be told of their levels.
+  FailureOr<HostTarget> found = HostTarget::detect();
+  HostTarget target = succeeded(found) ? *found : HostTarget();
   module->setAttr(
       kLanesAttr,
-      Builder(module.getContext()).getI64IntegerAttr(wide ? 16 : 8));
+      Builder(module.getContext()).getI64IntegerAttr(target.getLanes()));
   CostModel costs(machine, /*measurements=*/nullptr);
   ModelOptions build(costs);
   build.batch = middleMicrobatch(module, options);

@@ -33,6 +33,8 @@ struct HostTarget {
   llvm::StringRef getName() const {
     return isa == Isa::Avx512 ? "avx512" : "avx2";
   }
+  /// Floats in a vector register.
+  int64_t getLanes() const { return isa == Isa::Avx512 ? 16 : 8; }
 };
 
 /// What the shared object exports beside kernels: see runtime/program.h.
