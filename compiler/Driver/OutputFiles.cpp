@@ -10,6 +10,9 @@
 #include "runtime/train/Payload.h"
 #include "runtime/train/Safetensors.h"
 
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Signals.h"
+
 #include <deque>
 #include <filesystem>
 #include <map>
@@ -20,6 +23,22 @@ namespace {
 
 struct NamedFile {
   std::string flag, path;
+};
+
+/// A file that is not complete when a signal ends the command (Ctrl-C, a limit)
+/// goes with it. Lives longer than the file's AtomicFile.
+class RemovalOnSignal {
+public:
+  explicit RemovalOnSignal(const std::string &path)
+      : temporary(runtime::AtomicFile::temporaryOf(path)) {
+    llvm::sys::RemoveFileOnSignal(temporary);
+  }
+  ~RemovalOnSignal() { llvm::sys::DontRemoveFileOnSignal(temporary); }
+  RemovalOnSignal(const RemovalOnSignal &) = delete;
+  RemovalOnSignal &operator=(const RemovalOnSignal &) = delete;
+
+private:
+  std::string temporary;
 };
 
 /// Runs `action`; what it throws is the message.
@@ -66,8 +85,10 @@ std::string harmony::checkOutputs(const CompilerOptions &options) {
                " as well";
     if (i < 2 && !isFile && !std::filesystem::is_directory(path, failure))
       return flag + " " + path + ": is not a regular file";
-    if (std::string message =
-            catchMessage([&] { runtime::checkWritable(path); });
+    if (std::string message = catchMessage([&] {
+          RemovalOnSignal removal(path);
+          runtime::checkWritable(path);
+        });
         !message.empty())
       return flag + " " + message;
   }
@@ -76,7 +97,10 @@ std::string harmony::checkOutputs(const CompilerOptions &options) {
 
 std::string harmony::writeTextFile(const std::string &path,
                                    const std::string &text) {
-  return catchMessage([&] { runtime::writeAtomically(path, text); });
+  return catchMessage([&] {
+    RemovalOnSignal removal(path);
+    runtime::writeAtomically(path, text);
+  });
 }
 
 /// Tensors that stay in the files of the model, by file: their offsets.
@@ -128,6 +152,7 @@ std::string harmony::writeExecutableFiles(const ExecutableFiles &files) {
                        : external[entry.file].push_back({entry.offset, array});
   }
   return catchMessage([&] {
+    RemovalOnSignal removal(files.path), removalOfWeights(weightsPath);
     runtime::AtomicFile executable(files.path, 0777), weights(weightsPath);
     for (std::string_view part : files.parts)
       executable.write(part.data(), part.size());

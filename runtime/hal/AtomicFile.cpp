@@ -19,11 +19,18 @@
 
 namespace harmony::runtime {
 
-AtomicFile::AtomicFile(const std::string &path, mode_t mode)
-    : path(path), target(path) {
+/// Where links lead, for a file that exists.
+static std::string resolve(const std::string &path) {
   char resolved[PATH_MAX];
-  if (realpath(path.c_str(), resolved))
-    target = resolved;
+  return realpath(path.c_str(), resolved) ? resolved : path;
+}
+
+std::string AtomicFile::temporaryOf(const std::string &path) {
+  return resolve(path) + ".tmp-" + std::to_string(getpid());
+}
+
+AtomicFile::AtomicFile(const std::string &path, mode_t mode)
+    : path(path), target(resolve(path)) {
   struct stat status;
   if (!stat(target.c_str(), &status)) {
     if (S_ISDIR(status.st_mode))
@@ -31,7 +38,7 @@ AtomicFile::AtomicFile(const std::string &path, mode_t mode)
     isRegular = S_ISREG(status.st_mode);
   }
   if (isRegular)
-    temporary = target + ".tmp-" + std::to_string(getpid());
+    temporary = temporaryOf(path);
   file = open(isRegular ? temporary.c_str() : target.c_str(),
               O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
   if (file < 0)

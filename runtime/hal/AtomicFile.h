@@ -28,6 +28,9 @@ public:
   AtomicFile(const AtomicFile &) = delete;
   AtomicFile &operator=(const AtomicFile &) = delete;
 
+  /// Where a new file for `path` grows until commit, in this process.
+  static std::string temporaryOf(const std::string &path);
+
   void write(const char *data, size_t bytes);
   /// Puts everything on the disk. Nothing can be written after it.
   void finish();

@@ -8,10 +8,9 @@
 #include "compiler/Target/Host/HostTarget.h"
 
 #include "lld/Common/Driver.h"
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/ToolOutputFile.h"
 
 LLD_HAS_DRIVER(elf)
 
@@ -20,34 +19,31 @@ using namespace harmony;
 
 FailureOr<SmallVector<char, 0>> harmony::linkSharedObject(ArrayRef<char> object,
                                                           std::string &error) {
-  // lld reads and writes files; these live as long as this call.
+  // lld reads and writes files; these live as long as this call, whatever ends
+  // it.
   SmallString<128> input, output;
-  int descriptor;
+  int inputDescriptor, outputDescriptor;
   if (std::error_code code = llvm::sys::fs::createTemporaryFile(
-          "harmonyc", "o", descriptor, input)) {
+          "harmonyc", "o", inputDescriptor, input)) {
     error = "temporary object: " + code.message();
     return failure();
   }
-  auto removeInput =
-      llvm::make_scope_exit([&] { llvm::sys::fs::remove(input); });
-  {
-    llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
-    stream.write(object.data(), object.size());
-    stream.flush();
-    if (stream.has_error()) {
-      error = "temporary object " + input.str().str() + ": " +
-              stream.error().message();
-      stream.clear_error();
-      return failure();
-    }
+  llvm::ToolOutputFile inputFile(input, inputDescriptor);
+  inputFile.os().write(object.data(), object.size());
+  inputFile.os().close();
+  if (inputFile.os().has_error()) {
+    error = "temporary object " + input.str().str() + ": " +
+            inputFile.os().error().message();
+    inputFile.os().clear_error();
+    return failure();
   }
-  if (std::error_code code =
-          llvm::sys::fs::createTemporaryFile("harmonyc", "so", output)) {
+  if (std::error_code code = llvm::sys::fs::createTemporaryFile(
+          "harmonyc", "so", outputDescriptor, output)) {
     error = "temporary shared object: " + code.message();
     return failure();
   }
-  auto removeOutput =
-      llvm::make_scope_exit([&] { llvm::sys::fs::remove(output); });
+  llvm::ToolOutputFile outputFile(output, outputDescriptor);
+  outputFile.os().close();
 
   std::string messages;
   llvm::raw_string_ostream stream(messages);
