@@ -11,6 +11,7 @@
 #include "compiler/Planner/Search.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -24,38 +25,50 @@ std::vector<int> evenPartition(int layers, int size) {
   return ends;
 }
 
-/// Packs that are filled up to `limit`, one layer at least in each.
-static std::vector<int> filled(const std::vector<double> &weights,
-                               double limit) {
+namespace {
+
+/// Packs that are filled up to a limit, one layer at least in each.
+struct Filled {
   std::vector<int> ends;
-  double sum = 0;
-  for (int l = 0; l < static_cast<int>(weights.size()); ++l) {
-    if (l > 0 && sum + weights[l] > limit) {
-      ends.push_back(l - 1);
-      sum = 0;
+  double heaviest = 0;
+  /// The least limit above that gives other packs.
+  double next = std::numeric_limits<double>::infinity();
+
+  Filled(const std::vector<double> &weights, double limit) {
+    double sum = 0;
+    for (int l = 0; l < static_cast<int>(weights.size()); ++l) {
+      if (l > 0 && sum + weights[l] > limit) {
+        next = std::min(next, sum + weights[l]);
+        ends.push_back(l - 1);
+        sum = 0;
+      }
+      sum += weights[l];
+      heaviest = std::max(heaviest, sum);
     }
-    sum += weights[l];
+    ends.push_back(static_cast<int>(weights.size()) - 1);
   }
-  ends.push_back(static_cast<int>(weights.size()) - 1);
-  return ends;
-}
+};
+
+} // namespace
 
 std::vector<int> balancedPartition(const std::vector<double> &weights,
                                    int packs) {
-  double high = std::accumulate(weights.begin(), weights.end(), 0.0);
-  double low = *std::max_element(weights.begin(), weights.end());
-  std::vector<int> best = filled(weights, high);
-  for (int step = 0; step < 40 && low < high; ++step) {
-    double middle = step == 0 ? low : (low + high) / 2;
-    std::vector<int> ends = filled(weights, middle);
-    if (static_cast<int>(ends.size()) <= packs) {
-      best = std::move(ends);
-      high = middle;
-    } else {
-      low = middle;
-    }
+  double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  Filled best(weights, sum);
+  // No packs are lighter than the heaviest weight and their mean.
+  double low = std::max(*std::max_element(weights.begin(), weights.end()),
+                        sum / std::max(1, packs));
+  for (double limit = low; low < best.heaviest;) {
+    Filled filled(weights, limit);
+    if (static_cast<int>(filled.ends.size()) <= packs)
+      best = std::move(filled);
+    else
+      low = filled.next;
+    limit = (low + best.heaviest) / 2;
+    if (limit >= best.heaviest) // rounded
+      limit = low;
   }
-  return best;
+  return std::move(best.ends);
 }
 
 std::vector<std::vector<int>>

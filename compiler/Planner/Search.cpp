@@ -23,66 +23,21 @@
 
 #include "compiler/Planner/Baselines.h"
 #include "compiler/Planner/Bound.h"
-#include "compiler/Planner/Estimate.h"
-#include "compiler/Planner/Filling.h"
 #include "compiler/Planner/Partition.h"
 #include "compiler/Planner/RandomPlan.h"
-#include "compiler/Planner/SearchResult.h"
-#include "compiler/Planner/Shape.h"
+#include "compiler/Planner/Refine.h"
 
 #include <algorithm>
-#include <map>
-#include <numeric>
 #include <set>
 
 namespace harmony::planner {
 
 namespace {
 
-/// No further layout is tried once so many events were built, and no further
-/// step taken once twice as many were: a third of a second each. Counts, so
-/// that equal input gives equal plans. The events of what is simulated, whose
-/// addresses and waits are found too, count so many times.
-constexpr int64_t simulationEffort = 6;
+/// See Trials::limitEffort: about half a second each.
 int64_t mostEffortFor(const Problem &problem) {
-  return 430'000 * std::clamp(problem.layerCount(), 500, 1500) / 500;
+  return 600'000 * std::clamp(problem.layerCount(), 500, 1500) / 500;
 }
-
-/// Data-parallel groups of pipelines.
-struct Form {
-  int groups = 1, pipeline = 1;
-};
-
-/// A layout that may be tried; `shape` where it has one.
-struct Entry {
-  std::optional<Shape> shape;
-  Layout layout;
-  Updates updates = Updates::Device;
-  LayoutCost cost;
-};
-
-/// What led to a candidate of the same index.
-struct Origin {
-  std::optional<Shape> shape;
-  const Strategy *strategy = nullptr;
-  bool climbed = false; ///< with that strategy, not taken over
-};
-
-/// Orders of filling: transfers first, recomputation first, and mixtures.
-const Strategy strategies[] = {
-    {Rung::Overlap, Rung::Adjacent, Rung::Values, Rung::Resident, Rung::Pin,
-     Rung::Keep},
-    {Rung::Overlap, Rung::Adjacent, Rung::Values, Rung::Keep, Rung::Pin,
-     Rung::Resident},
-    {Rung::Keep, Rung::Adjacent, Rung::Resident, Rung::Values, Rung::Overlap,
-     Rung::Pin},
-    {Rung::Resident, Rung::Overlap, Rung::Adjacent, Rung::Values, Rung::Keep,
-     Rung::Pin},
-    {Rung::Overlap, Rung::Pin, Rung::Adjacent, Rung::Values, Rung::Resident,
-     Rung::Keep},
-};
-const Strategy &transfersFirst = strategies[0];
-const Strategy &recomputationFirst = strategies[1];
 
 class Search {
 public:
@@ -96,13 +51,13 @@ public:
          const SearchOptions &options, const Machine &whole, int others,
          bool othersGather)
       : problem(problem), machine(machine), options(options),
-        filling(problem, machine, options, others, othersGather),
-        estimator(problem, whole), shapes(problem, whole),
-        devices(static_cast<int>(machine.devices.size())),
-        mostEffort(mostEffortFor(problem)) {
-    for (const Device &device : machine.devices)
-      capacity.push_back(device.capacity);
-    checkPins();
+        space(problem, machine, options), estimator(problem, whole),
+        shapes(problem, whole),
+        trials(problem, machine, options, shapes, space, others, othersGather),
+        filling(trials.filling),
+        devices(static_cast<int>(machine.devices.size())) {
+    space.checkPins();
+    trials.limitEffort(mostEffortFor(problem));
   }
 
   /// Of the least plans, the one of least peak among those that fit, if any do.
@@ -132,26 +87,27 @@ public:
     else if (problem.training)
       searchLayouts();
     else
-      for (int64_t u : microbatchOrder({1, 1}))
+      for (int64_t u : space.microbatchOrder({1, 1}))
         searchEvaluation(u);
     if (!options.randomSeed && problem.training)
-      refine();
-    if (candidates.empty())
-      consider(least.choices);
-    if (candidates.empty())
-      return refuseHost(problem, machine, least.peaks, hostNeeded);
-    const Decisions &chosen = chooseFrom(candidates).choices;
+      refine(trials, space, shapes, estimator, options);
+    if (trials.empty())
+      trials.consider(least.choices);
+    if (trials.empty())
+      return refuseHost(problem, machine, least.peaks,
+                        trials.hostBytesNeeded());
+    const Decisions &chosen = chooseFrom(trials.all()).choices;
     Planned planned;
-    planned.plan = complete(chosen.choices);
+    planned.plan = trials.complete(chosen.choices);
     planned.minDeviceBytes = leastBytes();
     planned.boundBytes = lowerBound(problem);
-    planned.candidates = simulated;
+    planned.candidates = static_cast<int>(trials.size());
     planned.effort = filling.effort() + effortAlone;
     planned.schedule =
         chosen.layout.groups > 1 ? Schedule::HarmonyDp : Schedule::HarmonyPp;
     planned.boundSeconds = boundSeconds(problem, machine);
     planned.form = formOf(chosen.layout);
-    planned.runnersUp = bestOfForms();
+    planned.runnersUp = trials.bestOfForms();
     return planned;
   }
 
@@ -159,168 +115,21 @@ private:
   const Problem &problem;
   const Machine &machine;
   const SearchOptions &options;
-  Filling filling;
+  SearchSpace space;
   Estimator estimator;
   Shapes shapes;
+  Trials trials;
+  Filling &filling; ///< of the trials
   int devices;
-  int64_t mostEffort;
-  Limits capacity;
   std::vector<Least<Decisions>> leasts; ///< see leastPlans()
-  std::vector<Candidate<Decisions>> candidates;
-  std::vector<Origin> origins; ///< of the candidates
-  /// Choices that were filled: several places of updates may be the same.
-  struct Filled {
-    Choices choices;
-    const Strategy *strategy;
-    bool fits;
-  };
-  std::vector<Filled> filled;
-  double best = std::numeric_limits<double>::infinity();
-  int simulated = 0;
-  int64_t effortAlone = 0; ///< of searches in one group
-  int64_t costliest = 0;   ///< of one filling
-  int64_t hostNeeded = 0;
-
-  static std::string formOf(const Layout &layout) {
-    std::string groups = std::to_string(layout.groups) + " group" +
-                         (layout.groups == 1 ? "" : "s");
-    if (layout.pipeline == 1)
-      return layout.groups == 1 ? "1 device" : groups;
-    return groups + " of " + std::to_string(layout.pipeline) + " devices, " +
-           (layout.placement == Placement::Ring ? "ring" : "mirror");
-  }
-
-  std::vector<RunnerUp> bestOfForms() const {
-    std::map<std::string, const Candidate<Decisions> *> best;
-    for (const Candidate<Decisions> &candidate : candidates) {
-      const Candidate<Decisions> *&of = best[formOf(candidate.choices.layout)];
-      if (!of || candidate.seconds < of->seconds)
-        of = &candidate;
-    }
-    std::vector<RunnerUp> list;
-    for (const auto &[form, candidate] : best) {
-      const Layout &layout = candidate->choices.layout;
-      list.push_back({form, layout.forwardMicrobatch, layout.backwardMicrobatch,
-                      static_cast<int>(layout.forwardEnds.size()),
-                      static_cast<int>(layout.backwardEnds.size()),
-                      candidate->seconds, candidate->swapBytes,
-                      candidate->peakBytes});
-    }
-    std::stable_sort(list.begin(), list.end(),
-                     [](const RunnerUp &a, const RunnerUp &b) {
-                       return a.seconds < b.seconds;
-                     });
-    return list;
-  }
-
-  //===--- pins ---===//
-
-  void checkPins() const {
-    bool splits = false;
-    for (int groups : groupCounts())
-      splits |= !microbatches(groups).empty();
-    if (!splits || options.microbatch.value_or(1) > problem.batch) {
-      std::string accepted;
-      for (int64_t u : problem.microbatches)
-        accepted += (accepted.empty() ? "" : ", ") + std::to_string(u);
-      if (!options.microbatch)
-        throw Error("no microbatch size of the problem divides the batch of " +
-                    std::to_string(problem.batch) + ": it has " + accepted);
-      throw Error("the microbatch is pinned to " +
-                  std::to_string(*options.microbatch) +
-                  ", accepted for a batch of " + std::to_string(problem.batch) +
-                  " is " + accepted);
-    }
-    if (options.layersPerPack && *options.layersPerPack < 1)
-      throw Error("layers per pack is pinned to " +
-                  std::to_string(*options.layersPerPack) +
-                  ", accepted is 1 or more");
-    if (options.residency == Residency::None &&
-        options.recompute == Recompute::None)
-      throw Error("residency none and recompute none contradict each other: "
-                  "saved values would have to stay");
-    if (problem.epilogue && options.update == UpdateOrder::JustInTime)
-      throw Error("updates are pinned to just in time, but all updates read "
-                  "all gradients; accepted is deferred");
-    if (!options.updatePlace || *options.updatePlace == UpdatePlace::Any)
-      return;
-    for (const Tensor &tensor : problem.tensors)
-      if (!tensor.gradientUses.empty() &&
-          tensor.updatePlace != UpdatePlace::Any &&
-          tensor.updatePlace != *options.updatePlace)
-        throw Error(
-            "updates are pinned to the " +
-            std::string(*options.updatePlace == UpdatePlace::Host ? "host"
-                                                                  : "device") +
-            ", but tensor '" + tensor.name + "' can only be updated elsewhere");
-  }
-
-  /// Places of updates that are worth trying, whatever the capacity.
-  std::vector<Updates> updatePlaces() const {
-    if (!problem.training)
-      return {Updates::Device};
-    if (options.updatePlace == UpdatePlace::Host)
-      return {Updates::Host};
-    if (options.updatePlace == UpdatePlace::Device)
-      return {Updates::Device};
-    return {Updates::Device, Updates::Host};
-  }
-  std::vector<Updates> updatePlaces(int groups) const {
-    std::vector<Updates> places = updatePlaces();
-    if (places.size() > 1 && filling.canMix(groups))
-      places.push_back(Updates::Mixed);
-    if (places.size() > 1)
-      places.push_back(Updates::Early);
-    return places;
-  }
-
-  /// Data parallelism has as many groups as there are samples to share and
-  /// microbatches to share them by.
-  std::vector<int> groupCounts() const {
-    if (!problem.training || options.schedule == Schedule::HarmonyPp)
-      return {1};
-    int most = static_cast<int>(std::min<int64_t>(devices, problem.batch));
-    std::vector<int> counts;
-    for (int groups = most; groups >= 1; --groups) {
-      bool asked = options.schedule == Schedule::HarmonyDp
-                       ? counts.empty()
-                       : groups == most || devices % groups == 0;
-      if (asked && !microbatches(groups).empty())
-        counts.push_back(groups);
-    }
-    return counts.empty() ? std::vector<int>{1} : counts;
-  }
-
-  std::vector<Form> forms() const {
-    std::vector<Form> result;
-    for (int groups : groupCounts()) {
-      bool alone = !problem.training || options.schedule == Schedule::HarmonyDp;
-      result.push_back({groups, alone ? 1 : devices / groups});
-    }
-    return result;
-  }
-
-  /// Sizes that the shares of so many groups can be split into.
-  std::vector<int64_t> microbatches(int groups) const {
-    std::vector<int64_t> sizes;
-    int64_t largest = sharesOf(problem.batch, groups).front();
-    if (options.microbatch) {
-      if (canSplit(problem, groups, *options.microbatch))
-        sizes.push_back(*options.microbatch);
-      return sizes;
-    }
-    for (int64_t u : problem.microbatches)
-      if (u <= largest && canSplit(problem, groups, u))
-        sizes.push_back(u);
-    return sizes;
-  }
+  int64_t effortAlone = 0;              ///< of searches in one group
 
   /// One of every form and place of updates, whatever the capacity.
   const std::vector<Least<Decisions>> &leastPlans() {
     if (!leasts.empty())
       return leasts;
-    for (Form form : forms())
-      for (Updates updates : updatePlaces()) {
+    for (Form form : space.forms())
+      for (Updates updates : space.updatePlaces()) {
         Decisions decisions = filling.base(leastLayout(form), updates);
         decisions.choices.peers = false;
         Plan plan = build(problem, machine, decisions.choices).plan;
@@ -336,123 +145,21 @@ private:
         problem, form.groups, form.pipeline,
         filling.keepAll() ? Placement::Mirror : Placement::Ring,
         evenPartition(problem.layerCount(), options.layersPerPack.value_or(1)),
-        microbatches(form.groups).front());
-  }
-
-  //===--- candidates ---===//
-
-  Plan complete(const Choices &choices) const {
-    Draft draft = build(problem, machine, choices);
-    allocate(draft.plan, capacity);
-    draft.plan.peakBytes.resize(devices, 0);
-    synchronize(draft);
-    simulate(draft.plan, problem, machine);
-    return std::move(draft.plan);
-  }
-
-  /// By how much each peak is above the capacity.
-  std::vector<int64_t> excess(const Plan &plan) const {
-    std::vector<int64_t> bytes(devices, 0);
-    for (int d = 0; d < devices; ++d)
-      bytes[d] = std::max<int64_t>(0, plan.peakBytes[d] - capacity[d]);
-    return bytes;
-  }
-
-  /// Builds, and keeps if it fits and is new; returns what does not fit.
-  std::vector<int64_t> consider(const Decisions &decisions,
-                                const Origin &origin = {}) {
-    for (const Candidate<Decisions> &other : candidates)
-      if (other.choices.choices == decisions.choices)
-        return std::vector<int64_t>(devices, 0);
-    Draft draft = build(problem, machine, decisions.choices);
-    Plan &plan = draft.plan;
-    allocate(plan, capacity);
-    plan.peakBytes.resize(devices, 0);
-    std::vector<int64_t> over = excess(plan);
-    if (*std::max_element(over.begin(), over.end()) > 0)
-      return over;
-    if (machine.hostBytes > 0 && plan.hostBytes > machine.hostBytes) {
-      hostNeeded = hostNeeded == 0 ? plan.hostBytes
-                                   : std::min(hostNeeded, plan.hostBytes);
-      return over;
-    }
-    filling.spend(simulationEffort * static_cast<int64_t>(plan.events.size()));
-    synchronize(draft);
-    simulate(plan, problem, machine);
-    ++simulated;
-    candidates.push_back(
-        {decisions, plan.seconds, plan.computeSeconds, swapBytes(plan),
-         *std::max_element(plan.peakBytes.begin(), plan.peakBytes.end())});
-    origins.push_back(origin);
-    best = std::min(best, plan.seconds);
-    return over;
-  }
-
-  /// Fills memory and considers the result; where the addresses need more than
-  /// the live bytes, again with less.
-  void fill(const Decisions &from, const Strategy &strategy,
-            const std::optional<Shape> &shape = {}) {
-    Limits limits = filling.lessOthers(from, capacity);
-    for (int attempt = 0; attempt < 4; ++attempt) {
-      int64_t before = filling.effort();
-      if (!filling.fits(from, limits))
-        return;
-      std::vector<int64_t> over = consider(
-          filling.climb(from, strategy, limits), {shape, &strategy, true});
-      costliest = std::max(costliest, filling.effort() - before);
-      bool fit = true;
-      for (int d = 0; d < devices; ++d)
-        if (over[d] > 0) {
-          fit = false;
-          limits[d] -= over[d] + capacity[d] / 64;
-        }
-      if (fit)
-        return;
-    }
+        space.microbatches(form.groups).front());
   }
 
   void considerRandom() {
-    RandomPlans plans(problem, machine, options, groupCounts().front());
-    for (int attempt = 0; attempt < RandomPlans::attempts && candidates.empty();
+    RandomPlans plans(problem, machine, options, space.groupCounts().front());
+    for (int attempt = 0; attempt < RandomPlans::attempts && trials.empty();
          ++attempt)
-      consider(plans.draw(attempt));
-  }
-
-  //===--- one device ---===//
-
-  /// Of one sample after another through all layers, without recomputation,
-  /// evenly over the devices.
-  double computeBound(Form form, int64_t u) const {
-    int64_t share = sharesOf(problem.batch, form.groups).front();
-    double seconds = 0;
-    auto add = [&](int64_t size, int64_t trips) {
-      for (int l = 0; trips > 0 && l < problem.layerCount(); ++l) {
-        const Cost &cost = problem.cost(l, size);
-        seconds += (cost.forwardSeconds +
-                    (problem.training ? cost.backwardSeconds : 0)) *
-                   static_cast<double>(trips);
-      }
-    };
-    add(u, share / u);
-    if (share % u != 0)
-      add(share % u, 1);
-    return seconds / form.pipeline;
-  }
-
-  std::vector<int64_t> microbatchOrder(Form form) const {
-    std::vector<int64_t> order = microbatches(form.groups);
-    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-      double x = computeBound(form, a), y = computeBound(form, b);
-      return x != y ? x < y : a > b;
-    });
-    return order;
+      trials.consider(plans.draw(attempt));
   }
 
   /// From the fewest packs that fit on: more packs cost traffic and stalls, but
   /// leave room for what stays and for loading ahead.
   void searchEvaluation(int64_t u) {
-    double bound = computeBound({1, 1}, u);
-    if (bound >= best)
+    double bound = space.computeBound({1, 1}, u);
+    if (bound >= trials.best())
       return;
     constexpr int further = 6;
     int tried = 0;
@@ -463,12 +170,10 @@ private:
     else
       partitions = candidatePartitions(problem, u);
     for (const std::vector<int> &packEnds : partitions) {
-      Decisions decisions = filling.base(
-          uniformLayout(problem, 1, 1, Placement::Ring, packEnds, u),
-          Updates::Device);
-      if (!filling.fits(decisions, capacity))
+      if (!trials.tryLayout(
+              uniformLayout(problem, 1, 1, Placement::Ring, packEnds, u),
+              Updates::Device, {}, transfersFirst))
         continue;
-      fill(decisions, transfersFirst);
       // A plan at the bound of this microbatch that swaps nothing is not
       // beaten.
       if (++tried > further || reachedBound(bound))
@@ -477,13 +182,15 @@ private:
   }
 
   bool reachedBound(double bound) const {
-    return !candidates.empty() && candidates.back().swapBytes == 0 &&
-           candidates.back().seconds <= bound * 1.001;
+    return !trials.empty() && trials.all().back().swapBytes == 0 &&
+           trials.all().back().seconds <= bound * 1.001;
   }
 
   /// Plain training: a pack on each device, nothing leaves. One slot for inputs
   /// where there is no room for two.
   void considerResident(Form form, int64_t u) {
+    if (space.computeBound(form, u) >= trials.best())
+      return;
     int layers = problem.layerCount();
     if (!filling.stay() || !problem.training ||
         options.layersPerPack.value_or(layers) < layers)
@@ -497,14 +204,14 @@ private:
     std::optional<Decisions> decisions =
         filling.resident(uniformLayout(problem, form.groups, form.pipeline,
                                        Placement::Mirror, packEnds, u),
-                         updatePlaces().front(), capacity);
+                         space.updatePlaces().front(), trials.limits());
     if (!decisions)
       return;
     if (form.pipeline > 1)
-      *decisions =
-          filling.climb(std::move(*decisions),
-                        {Rung::Adjacent, Rung::Values, Rung::Keep}, capacity);
-    consider(*decisions);
+      *decisions = filling.climb(std::move(*decisions),
+                                 {Rung::Adjacent, Rung::Values, Rung::Keep},
+                                 trials.limits());
+    trials.consider(*decisions);
   }
 
   //===--- layouts ---===//
@@ -513,59 +220,57 @@ private:
   /// estimates; the ranking is not trusted across those classes, of which the
   /// first few of each are tried, the class with the best estimate first.
   void searchLayouts() {
-    std::vector<std::vector<Entry>> classes;
-    for (Form form : forms()) {
+    std::vector<std::vector<Proposal>> classes;
+    for (Form form : space.forms()) {
       if (form.pipeline == 1 && form.groups > 1 && !options.layersPerPack &&
           searchOneGroup(form.groups))
         continue;
-      std::vector<int64_t> sizes = microbatchOrder(form);
+      std::vector<int64_t> sizes = space.microbatchOrder(form);
       if (form.pipeline == 1 && shapes.mayMix() && !options.microbatch &&
           !options.layersPerPack && sizes.size() > 1)
         sizes.push_back(0); // each pack its own
       for (int64_t u : sizes) {
         if (u > 0)
           considerResident(form, u);
-        for (Updates updates : updatePlaces(form.groups))
-          if (std::vector<Entry> entries = entriesOf(form, u, updates);
-              !entries.empty())
-            classes.push_back(std::move(entries));
+        for (Updates updates : trials.updatePlaces(form.groups))
+          if (std::vector<Proposal> proposals = proposalsOf(form, u, updates);
+              !proposals.empty())
+            classes.push_back(std::move(proposals));
       }
     }
     std::stable_sort(classes.begin(), classes.end(),
                      [](const auto &a, const auto &b) {
                        return isBetter(a.front(), b.front());
                      });
-    // The best of every form, and then as many as there is time for.
-    std::set<std::string> begun;
-    for (std::vector<Entry> &entries : classes)
-      if (begun.insert(formOf(entries.front().layout)).second)
-        tryEntry(entries, 0, /*always=*/true);
+    // The best of every number of groups, and then as many as there is time
+    // for.
+    std::set<int> begun;
+    for (std::vector<Proposal> &proposals : classes)
+      if (begun.insert(proposals.front().layout.groups).second)
+        tryNext(proposals, 0, /*always=*/true);
     constexpr size_t deepest = 4;
     for (size_t depth = 0; depth < deepest; ++depth)
-      for (std::vector<Entry> &entries : classes)
-        if (depth < entries.size() && mayTry() &&
-            mayWin(formOf(entries[depth].layout)))
-          tryEntry(entries, depth);
+      for (std::vector<Proposal> &proposals : classes)
+        if (depth < proposals.size() && trials.mayTry() &&
+            mayWin(formOf(proposals[depth].layout)))
+          tryNext(proposals, depth);
   }
 
   /// Whether the form's best so far is close enough.
   bool mayWin(const std::string &form) const {
     constexpr double close = 1.3;
-    double seconds = std::numeric_limits<double>::infinity();
-    for (const Candidate<Decisions> &candidate : candidates)
-      if (formOf(candidate.choices.layout) == form)
-        seconds = std::min(seconds, candidate.seconds);
-    return !(seconds < std::numeric_limits<double>::infinity()) ||
-           seconds <= close * best;
+    double seconds = trials.bestOf(form);
+    return seconds == std::numeric_limits<double>::infinity() ||
+           seconds <= close * trials.best();
   }
 
-  /// Equal groups of one device do the same: the best shapes of one alone,
-  /// which are found with fewer events, are the first to be tried.
+  /// Equal groups of one device do the same: the best plans of one alone, which
+  /// are found with fewer events, are the first to be tried.
   bool searchOneGroup(int groups) {
     const Filling::OneGroup *one = filling.oneGroupOf(groups);
     if (!one || options.microbatch.value_or(1) > one->problem.batch)
       return false;
-    for (int64_t u : microbatchOrder({groups, 1}))
+    for (int64_t u : space.microbatchOrder({groups, 1}))
       considerResident({groups, 1}, u);
     Machine single = aloneOf(*one, groups, false);
     Machine estimated = aloneOf(*one, groups, true);
@@ -573,16 +278,19 @@ private:
     alone.schedule = Schedule::Auto;
     Search search(one->problem, single, alone, estimated, groups - 1,
                   machine.hasLink(0, 1));
-    search.mostEffort = mostEffort * 4 / 5; // small plans
+    search.trials.limitEffort(mostEffortFor(problem) * 4 / 5); // small plans
     search.searchLayouts();
-    search.refine();
+    refine(search.trials, search.space, search.shapes, search.estimator, alone);
     effortAlone += search.filling.effort();
-    std::vector<Layout> seen;
     constexpr size_t most = 4;
-    for (size_t i : search.byTime()) {
-      Origin origin = search.origins[i];
-      if (!origin.shape || seen.size() == most)
+    constexpr double close = 1.05; // times the best
+    std::vector<Layout> seen;
+    for (size_t i : search.trials.byTime()) {
+      const Trial &trial = search.trials[i];
+      if (!trial.origin.shape || seen.size() == most ||
+          trial.seconds > close * search.trials.best())
         continue;
+      Origin origin = trial.origin;
       origin.shape->groups = groups;
       Layout layout = shapes.layoutOf(*origin.shape);
       // Of those with as many packs the fastest: the others are hardly slower,
@@ -593,8 +301,7 @@ private:
                    other.backwardMicrobatch == layout.backwardMicrobatch;
           }))
         continue;
-      Updates updates = search.candidates[i].choices.updates;
-      if (tryLayout(layout, updates, origin.shape, *origin.strategy))
+      if (trials.takeOver(trial.choices, layout, origin))
         seen.push_back(std::move(layout));
     }
     return !seen.empty();
@@ -629,68 +336,45 @@ private:
     return single;
   }
 
-  /// Twice as much where nothing fits so far.
-  bool mayTry() const {
-    return filling.effort() < (candidates.empty() ? 2 : 1) * mostEffort;
-  }
-
-  static bool isBetter(const Entry &a, const Entry &b) {
-    return a.cost.fits != b.cost.fits ? a.cost.fits
-                                      : a.cost.seconds < b.cost.seconds;
-  }
-
-  /// `always`: however many events were built, and however it is estimated,
-  /// which is too low where it is wrong.
-  static constexpr double hopeless = 1.15;
-  void tryEntry(std::vector<Entry> &entries, size_t at, bool always = false) {
+  /// `always`: however many events were built, and however it is estimated.
+  /// Estimates are hardly ever above what is found, by 1 % in one of a hundred.
+  void tryNext(std::vector<Proposal> &proposals, size_t at,
+               bool always = false) {
+    constexpr double hopeless = 1.03; // times the best
     // Those that do not fit even where nothing stays give way to the next.
-    while (at < entries.size() && (always || mayTry())) {
-      const Entry &entry = entries[at];
-      if (entry.cost.compute >= best ||
-          (!always && entry.cost.seconds > hopeless * best) ||
-          (!entry.cost.fits && !candidates.empty()))
+    while (at < proposals.size() && (always || trials.mayTry())) {
+      const Proposal &proposal = proposals[at];
+      if (proposal.cost.compute >= trials.best() ||
+          (!always && proposal.cost.seconds > hopeless * trials.best()) ||
+          (!proposal.cost.fits && !trials.empty()))
         return;
-      if (std::optional<size_t> same = candidateOf(entry.layout)) {
-        if (candidates[*same].choices.updates != entry.updates)
-          tryMoved(*same, entry);
+      if (std::optional<size_t> same = trials.find(proposal.layout)) {
+        if (trials[*same].choices.updates != proposal.updates)
+          trials.tryMoved(*same, proposal);
         return;
       }
       // What links carry anyway need not stay.
-      const Strategy &strategy = entry.cost.transfers < entry.cost.compute
+      const Strategy &strategy = proposal.cost.transfers < proposal.cost.compute
                                      ? recomputationFirst
                                      : transfersFirst;
-      if (tryLayout(entry.layout, entry.updates, entry.shape, strategy))
+      if (trials.tryLayout(proposal.layout, proposal.updates, proposal.shape,
+                           strategy))
         return;
-      entries.erase(entries.begin() + static_cast<long>(at));
+      proposals.erase(proposals.begin() + static_cast<long>(at));
     }
   }
 
-  /// False: it does not fit.
-  bool tryLayout(const Layout &layout, Updates updates,
-                 const std::optional<Shape> &shape, const Strategy &strategy) {
-    Decisions decisions = filling.base(layout, updates);
-    for (const Filled &other : filled)
-      if (other.strategy == &strategy && other.choices == decisions.choices)
-        return other.fits;
-    size_t before = candidates.size();
-    if (filling.fits(decisions, capacity))
-      fill(decisions, strategy, shape);
-    filled.push_back(
-        {std::move(decisions.choices), &strategy, candidates.size() > before});
-    return filled.back().fits;
-  }
-
-  std::vector<Entry> entriesOf(Form form, int64_t u, Updates updates) {
-    std::vector<Entry> entries;
+  std::vector<Proposal> proposalsOf(Form form, int64_t u, Updates updates) {
+    std::vector<Proposal> proposals;
     auto add = [&](const std::optional<Shape> &shape, Layout layout) {
       if (filling.keepAll() && layout.placement == Placement::Ring)
         return;
-      for (const Entry &other : entries)
+      for (const Proposal &other : proposals)
         if (isSame(other.layout, layout))
           return;
       LayoutCost cost = estimator.estimate(layout, updates);
-      if (cost.compute < best)
-        entries.push_back({shape, std::move(layout), updates, cost});
+      if (cost.compute < trials.best())
+        proposals.push_back({shape, std::move(layout), updates, cost});
     };
     auto addEnds = [&](const std::vector<int> &ends) {
       for (Placement placement : {Placement::Mirror, Placement::Ring})
@@ -705,192 +389,8 @@ private:
       if (form.pipeline > 1 && options.schedule == Schedule::Auto)
         addEnds({problem.layerCount() - 1});
     }
-    std::stable_sort(entries.begin(), entries.end(), isBetter);
-    return entries;
-  }
-
-  /// One of the same shape, but for levels of keeping beyond segments.
-  std::optional<size_t> candidateOf(const Layout &layout) const {
-    for (size_t i = 0; i < candidates.size(); ++i) {
-      const Layout &other = candidates[i].choices.layout;
-      if (other.groups == layout.groups && other.pipeline == layout.pipeline &&
-          origins[i].strategy && isSame(layoutOf(i), layout))
-        return i;
-    }
-    return std::nullopt;
-  }
-
-  static bool isSame(const Layout &a, const Layout &b) {
-    return a.placement == b.placement && a.forwardEnds == b.forwardEnds &&
-           a.backwardEnds == b.backwardEnds &&
-           a.forwardMicrobatch == b.forwardMicrobatch &&
-           a.backwardMicrobatch == b.backwardMicrobatch &&
-           a.forwardSizes == b.forwardSizes &&
-           a.backwardSizes == b.backwardSizes && a.keep == b.keep;
-  }
-
-  //===--- refinement ---===//
-
-  /// Steps around the best of what was found, as long as they are better:
-  /// other orders of filling, other shapes.
-  void refine() {
-    constexpr double hopeful = 1.2, close = 1.05; // times the best
-    std::vector<size_t> begun = startsOf(hopeful);
-    for (double most = hopeful; !begun.empty() && mayGoOn(); most = close) {
-      std::vector<size_t> better;
-      for (size_t start : begun)
-        if (candidates[start].seconds < most * best && mayGoOn())
-          if (size_t found = stepFrom(start); found != start)
-            better.push_back(found);
-      begun = std::move(better);
-    }
-  }
-
-  /// The three best that differ in packs, and the best of every other form that
-  /// is within `most` times the best: they take turns.
-  std::vector<size_t> startsOf(double most) const {
-    constexpr size_t starts = 3;
-    std::vector<size_t> begun;
-    std::set<std::string> forms;
-    for (size_t i : byTime()) {
-      const Layout &layout = candidates[i].choices.layout;
-      bool isNew = std::none_of(begun.begin(), begun.end(), [&](size_t other) {
-        return candidates[other].choices.layout.backwardEnds ==
-               layout.backwardEnds;
-      });
-      bool isFirst = forms.insert(formOf(layout)).second &&
-                     candidates[i].seconds < most * best;
-      if (isFirst || (isNew && begun.size() < starts))
-        begun.push_back(i);
-    }
-    return begun;
-  }
-
-  std::vector<size_t> byTime() const {
-    std::vector<size_t> order(candidates.size());
-    std::iota(order.begin(), order.end(), size_t(0));
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return candidates[a].seconds != candidates[b].seconds
-                 ? candidates[a].seconds < candidates[b].seconds
-                 : candidates[a].swapBytes < candidates[b].swapBytes;
-    });
-    return order;
-  }
-
-  bool mayGoOn() const { return filling.effort() + costliest < 2 * mostEffort; }
-
-  /// One step in every direction; `from` if none is better.
-  size_t stepFrom(size_t from) {
-    if (isAtBound(from))
-      return from;
-    size_t begin = from;
-    size_t tried = candidates.size();
-    auto toBest = [&] {
-      for (size_t i = tried; i < candidates.size(); ++i)
-        if (candidates[i].seconds < candidates[from].seconds)
-          from = i;
-    };
-    climbAgain(from);
-    toBest();
-    Origin origin = origins[from];
-    Updates updates = candidates[from].choices.updates;
-    for (Updates other : updatePlaces(candidates[from].choices.layout.groups))
-      if (other != updates && mayGoOn())
-        tryMoved(from, {origin.shape, layoutOf(from), other, {}});
-    toBest();
-    updates = candidates[from].choices.updates;
-    if (origin.shape && !options.layersPerPack)
-      for (Entry &entry : neighbours(*origin.shape, updates))
-        if (entry.cost.compute < candidates[from].seconds && mayGoOn())
-          tryMoved(from, entry);
-    toBest();
-    tryRuns(from);
-    toBest();
-    return candidates[from].seconds < candidates[begin].seconds * 0.9995
-               ? from
-               : begin;
-  }
-
-  /// With its phases in more Runs, or fewer.
-  void tryRuns(size_t from) {
-    Decisions decisions = candidates[from].choices;
-    Origin origin = origins[from];
-    int current = decisions.choices.runs;
-    for (int runs = 2; runs <= Choices::mostRuns; runs *= 2) {
-      decisions.choices.runs = runs;
-      if (runs != current && mayGoOn())
-        consider(decisions, origin);
-    }
-  }
-
-  /// Without what was filled in.
-  Layout layoutOf(size_t candidate) const {
-    if (origins[candidate].shape)
-      return shapes.layoutOf(*origins[candidate].shape);
-    Layout layout = candidates[candidate].choices.layout;
-    layout.keep.clear();
-    return layout;
-  }
-
-  /// With its own order of filling, if what stays was taken over; with the
-  /// others where a device waits.
-  void climbAgain(size_t from) {
-    constexpr double waits = 1.02;
-    Layout layout = layoutOf(from);
-    Origin origin = origins[from];
-    Updates updates = candidates[from].choices.updates;
-    bool waiting =
-        candidates[from].seconds > waits * candidates[from].computeSeconds;
-    for (const Strategy &strategy : strategies) {
-      bool own = &strategy == origin.strategy;
-      if (mayGoOn() && (own ? !origin.climbed : waiting))
-        tryLayout(layout, updates, origin.shape, strategy);
-    }
-  }
-
-  /// With what stays as it was, if there is room for it; else anew.
-  void tryMoved(size_t from, const Entry &entry) {
-    Origin origin{entry.shape, origins[from].strategy, false};
-    Decisions decisions =
-        filling.moved(candidates[from].choices, entry.layout, entry.updates);
-    if (filling.fits(decisions, capacity))
-      consider(decisions, origin);
-    else if (entry.cost.seconds > 0 &&
-             entry.cost.seconds < candidates[from].seconds)
-      tryLayout(entry.layout, entry.updates, entry.shape,
-                origin.strategy ? *origin.strategy : transfersFirst);
-  }
-
-  bool isAtBound(size_t candidate) const {
-    const Layout &layout = candidates[candidate].choices.layout;
-    Form form{layout.groups, layout.pipeline};
-    return layout.backwardSizes.empty() &&
-           candidates[candidate].swapBytes == 0 &&
-           candidates[candidate].seconds <=
-               computeBound(form, layout.backwardMicrobatch) * 1.001;
-  }
-
-  /// Those with the best estimates first.
-  std::vector<Entry> neighbours(const Shape &shape, Updates updates) {
-    std::vector<int64_t> sizes;
-    if (!options.microbatch)
-      sizes = microbatches(shape.groups);
-    Layout here = shapes.layoutOf(shape);
-    std::vector<Entry> entries;
-    for (const Shape &other : shapes.around(shape, sizes)) {
-      Layout layout = shapes.layoutOf(other);
-      LayoutCost cost = estimator.estimate(layout, updates);
-      bool isNew = !isSame(layout, here);
-      for (const Entry &entry : entries)
-        isNew &= !isSame(entry.layout, layout);
-      if (cost.fits && isNew)
-        entries.push_back({other, std::move(layout), updates, cost});
-    }
-    std::stable_sort(entries.begin(), entries.end(), isBetter);
-    constexpr size_t most = 16;
-    if (entries.size() > most)
-      entries.resize(most);
-    return entries;
+    std::stable_sort(proposals.begin(), proposals.end(), isBetter);
+    return proposals;
   }
 };
 

@@ -55,15 +55,16 @@ struct Candidate {
   int64_t peakBytes = 0; ///< of the fullest device
 };
 
-/// Of all candidates within 1 % of the best time the one that swaps least.
-template <typename T>
-const Candidate<T> &chooseFrom(const std::vector<Candidate<T>> &candidates) {
+/// Of all candidates within 1 % of the best time the one that swaps least. `C`
+/// is a Candidate.
+template <typename C>
+const C &chooseFrom(const std::vector<C> &candidates) {
   constexpr double equalTime = 1.01;
   double best = std::numeric_limits<double>::infinity();
-  for (const Candidate<T> &candidate : candidates)
+  for (const C &candidate : candidates)
     best = std::min(best, candidate.seconds);
-  const Candidate<T> *chosen = nullptr;
-  for (const Candidate<T> &candidate : candidates) {
+  const C *chosen = nullptr;
+  for (const C &candidate : candidates) {
     if (candidate.seconds > best * equalTime)
       continue;
     if (!chosen || candidate.swapBytes < chosen->swapBytes ||

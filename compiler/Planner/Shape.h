@@ -12,7 +12,7 @@
 #ifndef COMPILER_PLANNER_SHAPE_H
 #define COMPILER_PLANNER_SHAPE_H
 
-#include "compiler/Planner/Layout.h"
+#include "compiler/Planner/Packing.h"
 
 namespace harmony::planner {
 
@@ -46,6 +46,7 @@ struct Shape {
   int64_t forwardMicrobatch = 0; ///< 0: as `microbatch`
 
   bool operator==(const Shape &o) const;
+  bool operator<(const Shape &o) const;
 };
 
 /// Makes shapes, and layouts of them.
@@ -53,7 +54,8 @@ class Shapes {
 public:
   Shapes(const Problem &problem, const Machine &machine);
 
-  Layout layoutOf(const Shape &shape) const;
+  /// Lives as long as the shapes.
+  const Layout &layoutOf(const Shape &shape) const;
 
   /// Shapes worth trying, all packs at one microbatch size or, with 0, each at
   /// its own, which needs values that can be sliced.
@@ -72,30 +74,12 @@ private:
   bool mixes = false;
   bool splits = false; ///< layers may keep their outputs alone
 
-  /// At one microbatch size. Sums are over the layers before.
-  struct Sums {
-    int64_t microbatch = 1;
-    std::vector<double> forward, backward; ///< seconds, sums
-    std::vector<double> saved; ///< bytes of saved blocks and outputs, sums
-    /// Of a layer's saved bytes times its outputs', sums: over the bytes of a
-    /// segment, what its stashes take.
-    std::vector<double> stashes;
-    std::vector<double> beside;  ///< of one layer: gradients, workspace
-    std::vector<double> largest; ///< of one layer: all that a forward needs
-  };
-  std::vector<Sums> sums; ///< by Problem::microbatches
-  std::vector<double> tensors,
-      gradients;                ///< bytes, sums over the layers before
-  std::vector<double> crossing; ///< bytes of a sample, into each layer
-  double states = 0;
+  LayerTable table;
+  mutable Packer packer;
+  mutable std::map<Shape, Layout> layouts; ///< so far
 
-  mutable std::vector<std::pair<Shape, Layout>> packed; ///< so far
-
-  struct Packing;
-  class Packer;
-  Layout packedLayout(const Shape &shape) const;
+  Layout balanced(const Shape &shape) const;
   void beginSegments(Layout &layout, double bytes) const;
-  void splitPack(Layout &layout, int pack, int segments) const;
   std::vector<double> weightsOf(int64_t microbatch, bool ofTime) const;
 };
 

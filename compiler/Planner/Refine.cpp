@@ -1,0 +1,164 @@
+//===- Refine.cpp - Steps around the best plans ---------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Planner/Refine.h"
+
+#include <algorithm>
+#include <set>
+
+namespace harmony::planner {
+
+namespace {
+
+class Refiner {
+public:
+  Refiner(Trials &trials, const SearchSpace &space, const Shapes &shapes,
+          Estimator &estimator, const SearchOptions &options)
+      : trials(trials), space(space), shapes(shapes), estimator(estimator),
+        options(options) {}
+
+  void run() {
+    constexpr double hopeful = 1.07, close = 1.05; // times the best
+    std::vector<size_t> begun = startsOf(hopeful);
+    for (double most = hopeful; !begun.empty() && trials.mayGoOn();
+         most = close) {
+      std::vector<size_t> better;
+      for (size_t start : begun)
+        if (trials[start].seconds < most * trials.best() && trials.mayGoOn())
+          if (size_t found = stepFrom(start); found != start)
+            better.push_back(found);
+      begun = std::move(better);
+    }
+  }
+
+private:
+  Trials &trials;
+  const SearchSpace &space;
+  const Shapes &shapes;
+  Estimator &estimator;
+  const SearchOptions &options;
+
+  /// The three best that differ in packs, and the best of every other form that
+  /// is within `most` times the best: they take turns.
+  std::vector<size_t> startsOf(double most) const {
+    constexpr size_t starts = 3;
+    std::vector<size_t> begun;
+    std::set<std::string> forms;
+    for (size_t i : trials.byTime()) {
+      const Layout &layout = trials[i].choices.layout;
+      bool isNew = std::none_of(begun.begin(), begun.end(), [&](size_t other) {
+        return trials[other].choices.layout.backwardEnds == layout.backwardEnds;
+      });
+      bool isFirst = forms.insert(formOf(layout)).second &&
+                     trials[i].seconds < most * trials.best();
+      if (isFirst || (isNew && begun.size() < starts))
+        begun.push_back(i);
+    }
+    return begun;
+  }
+
+  /// One step in every direction; `begin` if none is better.
+  size_t stepFrom(size_t begin) {
+    if (isAtBound(begin))
+      return begin;
+    size_t from = begin, tried = trials.size();
+    auto toBest = [&] {
+      for (size_t i = tried; i < trials.size(); ++i)
+        if (trials[i].seconds < trials[from].seconds)
+          from = i;
+    };
+    bool refined = trials[begin].origin.refined;
+    if (!refined)
+      climbAgain(from);
+    toBest();
+    std::optional<Shape> shape = trials[from].origin.shape;
+    Updates updates = trials[from].choices.updates;
+    for (Updates other :
+         trials.updatePlaces(trials[from].choices.layout.groups))
+      if (other != updates && trials.mayGoOn())
+        trials.tryMoved(from, {shape, trials.layoutOf(from), other, {}});
+    toBest();
+    updates = trials[from].choices.updates;
+    if (shape && !options.layersPerPack && !refined)
+      for (const Proposal &proposal : neighbours(*shape, updates))
+        if (proposal.cost.seconds < trials[from].seconds && trials.mayGoOn())
+          trials.tryMoved(from, proposal);
+    toBest();
+    tryRuns(from);
+    toBest();
+    constexpr double better = 0.9995;
+    return trials[from].seconds < trials[begin].seconds * better ? from : begin;
+  }
+
+  /// With its own order of filling, if what stays was taken over; with the
+  /// others where a device waits.
+  void climbAgain(size_t from) {
+    constexpr double waits = 1.02;
+    Layout layout = trials.layoutOf(from);
+    Origin origin = trials[from].origin;
+    Updates updates = trials[from].choices.updates;
+    bool waiting = trials[from].seconds > waits * trials[from].computeSeconds;
+    for (const Strategy &strategy : strategies) {
+      bool own = &strategy == origin.strategy;
+      if (trials.mayGoOn() && (own ? !origin.climbed : waiting))
+        trials.tryLayout(layout, updates, origin.shape, strategy);
+    }
+  }
+
+  /// With its phases in more Runs, or fewer.
+  void tryRuns(size_t from) {
+    Decisions decisions = trials[from].choices;
+    Origin origin = trials[from].origin;
+    int current = decisions.choices.runs;
+    for (int runs = 2; runs <= Choices::mostRuns; runs *= 2) {
+      decisions.choices.runs = runs;
+      if (runs != current && trials.mayGoOn())
+        trials.consider(decisions, origin);
+    }
+  }
+
+  bool isAtBound(size_t trial) const {
+    const Layout &layout = trials[trial].choices.layout;
+    return layout.backwardSizes.empty() && trials[trial].swapBytes == 0 &&
+           trials[trial].seconds <=
+               space.computeBound({layout.groups, layout.pipeline},
+                                  layout.backwardMicrobatch) *
+                   1.001;
+  }
+
+  /// Those with the best estimates first.
+  std::vector<Proposal> neighbours(const Shape &shape, Updates updates) {
+    std::vector<int64_t> sizes;
+    if (!options.microbatch)
+      sizes = space.microbatches(shape.groups);
+    Layout here = shapes.layoutOf(shape);
+    std::vector<Proposal> proposals;
+    for (const Shape &other : shapes.around(shape, sizes)) {
+      Layout layout = shapes.layoutOf(other);
+      LayoutCost cost = estimator.estimate(layout, updates);
+      bool isNew = !isSame(layout, here);
+      for (const Proposal &proposal : proposals)
+        isNew &= !isSame(proposal.layout, layout);
+      if (cost.fits && isNew)
+        proposals.push_back({other, std::move(layout), updates, cost});
+    }
+    std::stable_sort(proposals.begin(), proposals.end(), isBetter);
+    constexpr size_t most = 16;
+    if (proposals.size() > most)
+      proposals.resize(most);
+    return proposals;
+  }
+};
+
+} // namespace
+
+void refine(Trials &trials, const SearchSpace &space, const Shapes &shapes,
+            Estimator &estimator, const SearchOptions &options) {
+  Refiner(trials, space, shapes, estimator, options).run();
+}
+
+} // namespace harmony::planner

@@ -1,0 +1,138 @@
+//===- SearchSpace.cpp - What a search may choose -------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Planner/SearchSpace.h"
+
+#include "compiler/Planner/Build.h"
+
+#include <algorithm>
+
+namespace harmony::planner {
+
+std::string formOf(const Layout &layout) {
+  std::string groups = std::to_string(layout.groups) + " group" +
+                       (layout.groups == 1 ? "" : "s");
+  if (layout.pipeline == 1)
+    return layout.groups == 1 ? "1 device" : groups;
+  return groups + " of " + std::to_string(layout.pipeline) + " devices, " +
+         (layout.placement == Placement::Ring ? "ring" : "mirror");
+}
+
+void SearchSpace::checkPins() const {
+  bool splits = false;
+  for (int groups : groupCounts())
+    splits |= !microbatches(groups).empty();
+  if (!splits || options.microbatch.value_or(1) > problem.batch) {
+    std::string accepted;
+    for (int64_t u : problem.microbatches)
+      accepted += (accepted.empty() ? "" : ", ") + std::to_string(u);
+    if (!options.microbatch)
+      throw Error("no microbatch size of the problem divides the batch of " +
+                  std::to_string(problem.batch) + ": it has " + accepted);
+    throw Error("the microbatch is pinned to " +
+                std::to_string(*options.microbatch) +
+                ", accepted for a batch of " + std::to_string(problem.batch) +
+                " is " + accepted);
+  }
+  if (options.layersPerPack && *options.layersPerPack < 1)
+    throw Error("layers per pack is pinned to " +
+                std::to_string(*options.layersPerPack) +
+                ", accepted is 1 or more");
+  if (options.residency == Residency::None &&
+      options.recompute == Recompute::None)
+    throw Error("residency none and recompute none contradict each other: "
+                "saved values would have to stay");
+  if (problem.epilogue && options.update == UpdateOrder::JustInTime)
+    throw Error("updates are pinned to just in time, but all updates read "
+                "all gradients; accepted is deferred");
+  if (!options.updatePlace || *options.updatePlace == UpdatePlace::Any)
+    return;
+  for (const Tensor &tensor : problem.tensors)
+    if (!tensor.gradientUses.empty() &&
+        tensor.updatePlace != UpdatePlace::Any &&
+        tensor.updatePlace != *options.updatePlace)
+      throw Error(
+          "updates are pinned to the " +
+          std::string(*options.updatePlace == UpdatePlace::Host ? "host"
+                                                                : "device") +
+          ", but tensor '" + tensor.name + "' can only be updated elsewhere");
+}
+
+std::vector<Updates> SearchSpace::updatePlaces() const {
+  if (!problem.training)
+    return {Updates::Device};
+  if (options.updatePlace == UpdatePlace::Host)
+    return {Updates::Host};
+  if (options.updatePlace == UpdatePlace::Device)
+    return {Updates::Device};
+  return {Updates::Device, Updates::Host};
+}
+std::vector<int> SearchSpace::groupCounts() const {
+  if (!problem.training || options.schedule == Schedule::HarmonyPp)
+    return {1};
+  int most = static_cast<int>(std::min<int64_t>(devices, problem.batch));
+  std::vector<int> counts;
+  for (int groups = most; groups >= 1; --groups) {
+    bool asked = options.schedule == Schedule::HarmonyDp
+                     ? counts.empty()
+                     : groups == most || devices % groups == 0;
+    if (asked && !microbatches(groups).empty())
+      counts.push_back(groups);
+  }
+  return counts.empty() ? std::vector<int>{1} : counts;
+}
+
+std::vector<Form> SearchSpace::forms() const {
+  std::vector<Form> result;
+  for (int groups : groupCounts()) {
+    bool alone = !problem.training || options.schedule == Schedule::HarmonyDp;
+    result.push_back({groups, alone ? 1 : devices / groups});
+  }
+  return result;
+}
+
+std::vector<int64_t> SearchSpace::microbatches(int groups) const {
+  std::vector<int64_t> sizes;
+  int64_t largest = sharesOf(problem.batch, groups).front();
+  if (options.microbatch) {
+    if (canSplit(problem, groups, *options.microbatch))
+      sizes.push_back(*options.microbatch);
+    return sizes;
+  }
+  for (int64_t u : problem.microbatches)
+    if (u <= largest && canSplit(problem, groups, u))
+      sizes.push_back(u);
+  return sizes;
+}
+
+double SearchSpace::computeBound(Form form, int64_t microbatch) const {
+  int64_t share = sharesOf(problem.batch, form.groups).front();
+  double seconds = 0;
+  auto add = [&](int64_t size, int64_t trips) {
+    for (int l = 0; trips > 0 && l < problem.layerCount(); ++l) {
+      const Cost &cost = problem.cost(l, size);
+      seconds += (cost.forwardSeconds +
+                  (problem.training ? cost.backwardSeconds : 0)) *
+                 static_cast<double>(trips);
+    }
+  };
+  add(microbatch, share / microbatch);
+  if (share % microbatch != 0)
+    add(share % microbatch, 1);
+  return seconds / form.pipeline;
+}
+
+std::vector<int64_t> SearchSpace::microbatchOrder(Form form) const {
+  std::vector<int64_t> order = microbatches(form.groups);
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    double x = computeBound(form, a), y = computeBound(form, b);
+    return x != y ? x < y : a > b;
+  });
+  return order;
+}
+
+} // namespace harmony::planner

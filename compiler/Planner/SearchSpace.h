@@ -1,0 +1,67 @@
+//===- SearchSpace.h - What a search may choose -----------------*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Private to the search: the pins of a command, and what they leave open.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef COMPILER_PLANNER_SEARCHSPACE_H
+#define COMPILER_PLANNER_SEARCHSPACE_H
+
+#include "compiler/Planner/Filling.h"
+#include "compiler/Planner/Search.h"
+
+namespace harmony::planner {
+
+/// Data-parallel groups of pipelines.
+struct Form {
+  int groups = 1, pipeline = 1;
+};
+
+/// In words: "8 groups", "2 groups of 4 devices, ring".
+std::string formOf(const Layout &layout);
+
+class SearchSpace {
+public:
+  /// All are kept by reference.
+  SearchSpace(const Problem &problem, const Machine &machine,
+              const SearchOptions &options)
+      : problem(problem), options(options),
+        devices(static_cast<int>(machine.devices.size())) {}
+
+  /// Throws Error where pins contradict the problem or each other.
+  void checkPins() const;
+
+  /// Places of updates that are worth trying, whatever the capacity.
+  std::vector<Updates> updatePlaces() const;
+
+  /// As many groups as there may be first.
+  std::vector<Form> forms() const;
+
+  /// Data parallelism has as many groups as there are samples to share and
+  /// microbatches to share them by; descending.
+  std::vector<int> groupCounts() const;
+
+  /// Sizes that the shares of so many groups can be split into, ascending.
+  std::vector<int64_t> microbatches(int groups) const;
+
+  /// The same, those of the least computeBound first.
+  std::vector<int64_t> microbatchOrder(Form form) const;
+
+  /// Seconds that one sample after another takes through all layers, without
+  /// recomputation, evenly over the devices.
+  double computeBound(Form form, int64_t microbatch) const;
+
+private:
+  const Problem &problem;
+  const SearchOptions &options;
+  int devices;
+};
+
+} // namespace harmony::planner
+
+#endif // COMPILER_PLANNER_SEARCHSPACE_H

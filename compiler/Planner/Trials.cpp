@@ -1,0 +1,247 @@
+//===- Trials.cpp - Plans that a search has tried -------------------------===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Planner/Trials.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+
+namespace harmony::planner {
+
+namespace {
+
+/// The events of what is simulated, whose addresses and waits are found too,
+/// count so many times.
+constexpr int64_t simulationEffort = 6;
+
+} // namespace
+
+const Strategy strategies[5] = {
+    {Rung::Overlap, Rung::Adjacent, Rung::Values, Rung::Resident, Rung::Pin,
+     Rung::Keep},
+    {Rung::Overlap, Rung::Adjacent, Rung::Values, Rung::Keep, Rung::Pin,
+     Rung::Resident},
+    {Rung::Keep, Rung::Adjacent, Rung::Resident, Rung::Values, Rung::Overlap,
+     Rung::Pin},
+    {Rung::Resident, Rung::Overlap, Rung::Adjacent, Rung::Values, Rung::Keep,
+     Rung::Pin},
+    {Rung::Overlap, Rung::Pin, Rung::Adjacent, Rung::Values, Rung::Resident,
+     Rung::Keep},
+};
+
+Trials::Trials(const Problem &problem, const Machine &machine,
+               const SearchOptions &options, const Shapes &shapes,
+               const SearchSpace &space, int others, bool othersGather)
+    : filling(problem, machine, options, others, othersGather),
+      problem(problem), machine(machine), shapes(shapes), space(space),
+      devices(static_cast<int>(machine.devices.size())),
+      bestSeconds(std::numeric_limits<double>::infinity()) {
+  for (const Device &device : machine.devices)
+    capacity.push_back(device.capacity);
+}
+
+std::vector<Updates> Trials::updatePlaces(int groups) const {
+  std::vector<Updates> places = space.updatePlaces();
+  if (places.size() > 1 && filling.canMix(groups))
+    places.push_back(Updates::Mixed);
+  if (places.size() > 1)
+    places.push_back(Updates::Early);
+  return places;
+}
+
+double Trials::bestOf(const std::string &form) const {
+  double seconds = std::numeric_limits<double>::infinity();
+  for (const Trial &trial : list)
+    if (formOf(trial.choices.layout) == form)
+      seconds = std::min(seconds, trial.seconds);
+  return seconds;
+}
+
+std::vector<size_t> Trials::byTime() const {
+  std::vector<size_t> order(list.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return list[a].seconds != list[b].seconds
+               ? list[a].seconds < list[b].seconds
+               : list[a].swapBytes < list[b].swapBytes;
+  });
+  return order;
+}
+
+std::vector<RunnerUp> Trials::bestOfForms() const {
+  std::map<std::string, const Trial *> best;
+  for (const Trial &trial : list) {
+    const Trial *&of = best[formOf(trial.choices.layout)];
+    if (!of || trial.seconds < of->seconds)
+      of = &trial;
+  }
+  std::vector<RunnerUp> forms;
+  for (const auto &[form, trial] : best) {
+    const Layout &layout = trial->choices.layout;
+    forms.push_back({form, layout.forwardMicrobatch, layout.backwardMicrobatch,
+                     static_cast<int>(layout.forwardEnds.size()),
+                     static_cast<int>(layout.backwardEnds.size()),
+                     trial->seconds, trial->swapBytes, trial->peakBytes});
+  }
+  std::stable_sort(forms.begin(), forms.end(),
+                   [](const RunnerUp &a, const RunnerUp &b) {
+                     return a.seconds < b.seconds;
+                   });
+  return forms;
+}
+
+std::optional<size_t> Trials::find(const Layout &layout) const {
+  for (size_t i = 0; i < list.size(); ++i) {
+    const Layout &other = list[i].choices.layout;
+    if (other.groups == layout.groups && other.pipeline == layout.pipeline &&
+        list[i].origin.strategy && isSame(layoutOf(i), layout))
+      return i;
+  }
+  return std::nullopt;
+}
+
+Layout Trials::layoutOf(size_t trial) const {
+  if (list[trial].origin.shape)
+    return shapes.layoutOf(*list[trial].origin.shape);
+  Layout layout = list[trial].choices.layout;
+  layout.keep.clear();
+  return layout;
+}
+
+bool isBetter(const Proposal &a, const Proposal &b) {
+  return a.cost.fits != b.cost.fits ? a.cost.fits
+                                    : a.cost.seconds < b.cost.seconds;
+}
+
+bool isSame(const Layout &a, const Layout &b) {
+  return a.placement == b.placement && a.forwardEnds == b.forwardEnds &&
+         a.backwardEnds == b.backwardEnds &&
+         a.forwardMicrobatch == b.forwardMicrobatch &&
+         a.backwardMicrobatch == b.backwardMicrobatch &&
+         a.forwardSizes == b.forwardSizes &&
+         a.backwardSizes == b.backwardSizes && a.keep == b.keep;
+}
+
+//===----------------------------------------------------------------------===//
+// Trying
+//===----------------------------------------------------------------------===//
+
+Plan Trials::complete(const Choices &choices) const {
+  Draft draft = build(problem, machine, choices);
+  allocate(draft.plan, capacity);
+  draft.plan.peakBytes.resize(devices, 0);
+  synchronize(draft);
+  simulate(draft.plan, problem, machine);
+  return std::move(draft.plan);
+}
+
+/// By how much each peak is above the capacity.
+std::vector<int64_t> Trials::excess(const Plan &plan) const {
+  std::vector<int64_t> bytes(devices, 0);
+  for (int d = 0; d < devices; ++d)
+    bytes[d] = std::max<int64_t>(0, plan.peakBytes[d] - capacity[d]);
+  return bytes;
+}
+
+std::vector<int64_t> Trials::consider(const Decisions &decisions,
+                                      const Origin &origin) {
+  for (const Trial &other : list)
+    if (other.choices.choices == decisions.choices)
+      return std::vector<int64_t>(devices, 0);
+  Draft draft = build(problem, machine, decisions.choices);
+  Plan &plan = draft.plan;
+  allocate(plan, capacity);
+  plan.peakBytes.resize(devices, 0);
+  std::vector<int64_t> over = excess(plan);
+  if (*std::max_element(over.begin(), over.end()) > 0)
+    return over;
+  if (machine.hostBytes > 0 && plan.hostBytes > machine.hostBytes) {
+    hostNeeded =
+        hostNeeded == 0 ? plan.hostBytes : std::min(hostNeeded, plan.hostBytes);
+    return over;
+  }
+  filling.spend(simulationEffort * static_cast<int64_t>(plan.events.size()));
+  synchronize(draft);
+  simulate(plan, problem, machine);
+  Trial trial;
+  trial.choices = decisions;
+  trial.seconds = plan.seconds;
+  trial.computeSeconds = plan.computeSeconds;
+  trial.swapBytes = swapBytes(plan);
+  trial.peakBytes =
+      *std::max_element(plan.peakBytes.begin(), plan.peakBytes.end());
+  trial.origin = origin;
+  list.push_back(std::move(trial));
+  bestSeconds = std::min(bestSeconds, plan.seconds);
+  return over;
+}
+
+/// Fills memory and considers the result; where the addresses need more than
+/// the live bytes, again with less.
+void Trials::fill(const Decisions &from, const Strategy &strategy,
+                  const std::optional<Shape> &shape) {
+  Limits limits = filling.lessOthers(from, capacity);
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    int64_t before = filling.effort();
+    if (!filling.fits(from, limits))
+      return;
+    std::vector<int64_t> over = consider(filling.climb(from, strategy, limits),
+                                         {shape, &strategy, true});
+    costliest = std::max(costliest, filling.effort() - before);
+    bool fit = true;
+    for (int d = 0; d < devices; ++d)
+      if (over[d] > 0) {
+        fit = false;
+        limits[d] -= over[d] + capacity[d] / 64;
+      }
+    if (fit)
+      return;
+  }
+}
+
+bool Trials::tryLayout(const Layout &layout, Updates updates,
+                       const std::optional<Shape> &shape,
+                       const Strategy &strategy) {
+  Decisions decisions = filling.base(layout, updates);
+  for (const Filled &other : filled)
+    if (other.strategy == &strategy && other.choices == decisions.choices)
+      return other.fits;
+  size_t before = list.size();
+  if (filling.fits(decisions, capacity))
+    fill(decisions, strategy, shape);
+  filled.push_back(
+      {std::move(decisions.choices), &strategy, list.size() > before});
+  return filled.back().fits;
+}
+
+void Trials::tryMoved(size_t from, const Proposal &proposal) {
+  const Strategy *strategy = list[from].origin.strategy;
+  Decisions decisions =
+      filling.moved(list[from].choices, proposal.layout, proposal.updates);
+  if (filling.fits(decisions, capacity))
+    consider(decisions, {proposal.shape, strategy, false, false});
+  else if (proposal.cost.seconds > 0 &&
+           proposal.cost.seconds < list[from].seconds)
+    tryLayout(proposal.layout, proposal.updates, proposal.shape,
+              strategy ? *strategy : transfersFirst);
+}
+
+bool Trials::takeOver(const Decisions &found, const Layout &layout,
+                      const Origin &origin) {
+  Origin taken = origin;
+  taken.refined = true;
+  size_t before = list.size();
+  Decisions decisions = filling.moved(found, layout, found.updates);
+  if (filling.fits(decisions, filling.lessOthers(decisions, capacity)))
+    consider(decisions, taken);
+  return list.size() > before ||
+         tryLayout(layout, found.updates, origin.shape, *origin.strategy);
+}
+
+} // namespace harmony::planner

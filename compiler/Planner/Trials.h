@@ -1,0 +1,154 @@
+//===- Trials.h - Plans that a search has tried -----------------*- C++ -*-===//
+//
+// Part of harmonyc, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Private to the search: builds what is proposed, fills memory, and keeps what
+// fits, as long as there is effort left.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef COMPILER_PLANNER_TRIALS_H
+#define COMPILER_PLANNER_TRIALS_H
+
+#include "compiler/Planner/Estimate.h"
+#include "compiler/Planner/Filling.h"
+#include "compiler/Planner/SearchResult.h"
+#include "compiler/Planner/SearchSpace.h"
+#include "compiler/Planner/Shape.h"
+
+#include <optional>
+
+namespace harmony::planner {
+
+/// A layout that may be tried; `shape` where it has one.
+struct Proposal {
+  std::optional<Shape> shape;
+  Layout layout;
+  Updates updates = Updates::Device;
+  LayoutCost cost; ///< as estimated
+};
+
+/// Orders of filling: transfers first, recomputation first, and mixtures.
+extern const Strategy strategies[5];
+inline const Strategy &transfersFirst = strategies[0];
+inline const Strategy &recomputationFirst = strategies[1];
+
+/// What led to a trial.
+struct Origin {
+  std::optional<Shape> shape;
+  const Strategy *strategy = nullptr; ///< null: none was climbed by
+  bool climbed = false;               ///< with that strategy, not taken over
+  /// Taken over from a search of one group, which has tried what is around it.
+  bool refined = false;
+};
+
+struct Trial : Candidate<Decisions> {
+  Origin origin;
+};
+
+class Trials {
+public:
+  /// Most of what is referred to is kept by reference. `others`,
+  /// `othersGather`: see Filling.
+  Trials(const Problem &problem, const Machine &machine,
+         const SearchOptions &options, const Shapes &shapes,
+         const SearchSpace &space, int others, bool othersGather);
+
+  Filling filling;
+
+  const std::vector<Trial> &all() const { return list; }
+  const Trial &operator[](size_t i) const { return list[i]; }
+  size_t size() const { return list.size(); }
+  bool empty() const { return list.empty(); }
+  /// Seconds; infinity: none.
+  double best() const { return bestSeconds; }
+  /// Of those of a form (formOf); infinity: none.
+  double bestOf(const std::string &form) const;
+  /// Indices, the fastest first.
+  std::vector<size_t> byTime() const;
+  std::vector<RunnerUp> bestOfForms() const;
+  /// One of the same shape, but for levels of keeping beyond segments.
+  std::optional<size_t> find(const Layout &layout) const;
+  /// A trial's layout without what was filled in.
+  Layout layoutOf(size_t trial) const;
+
+  /// Least host store of what fits devices and not the host; 0: none.
+  int64_t hostBytesNeeded() const { return hostNeeded; }
+
+  /// Capacity, by device.
+  const Limits &limits() const { return capacity; }
+  /// Of SearchSpace, and those that only so many groups have.
+  std::vector<Updates> updatePlaces(int groups) const;
+
+  //===--- effort ---===//
+
+  /// No further layout is tried once so many events were built, and no further
+  /// step taken once twice as many were. Counts, so that equal input gives
+  /// equal plans.
+  void limitEffort(int64_t events) { mostEffort = events; }
+  /// Twice as much where nothing fits so far.
+  bool mayTry() const {
+    return filling.effort() < (empty() ? 2 : 1) * mostEffort;
+  }
+  bool mayGoOn() const { return filling.effort() + costliest < 2 * mostEffort; }
+
+  //===--- trying ---===//
+
+  /// With addresses, waits and times.
+  Plan complete(const Choices &choices) const;
+
+  /// Builds, and keeps if it fits and is new; returns what does not fit, by
+  /// device.
+  std::vector<int64_t> consider(const Decisions &decisions,
+                                const Origin &origin = {});
+
+  /// Fills memory and considers the result. False: it does not fit.
+  bool tryLayout(const Layout &layout, Updates updates,
+                 const std::optional<Shape> &shape, const Strategy &strategy);
+
+  /// With what stays as in a trial, if there is room for it; else anew, unless
+  /// it is estimated as slower.
+  void tryMoved(size_t from, const Proposal &proposal);
+
+  /// What a search of one of the groups has found, for all of them. False: it
+  /// does not fit.
+  bool takeOver(const Decisions &found, const Layout &layout,
+                const Origin &origin);
+
+private:
+  const Problem &problem;
+  const Machine &machine;
+  const Shapes &shapes;
+  const SearchSpace &space;
+  int devices;
+  Limits capacity;
+  std::vector<Trial> list;
+  /// Choices that were filled: several places of updates may be the same.
+  struct Filled {
+    Choices choices;
+    const Strategy *strategy;
+    bool fits;
+  };
+  std::vector<Filled> filled;
+  double bestSeconds;
+  int64_t mostEffort = 0;
+  int64_t costliest = 0; ///< of one filling
+  int64_t hostNeeded = 0;
+
+  std::vector<int64_t> excess(const Plan &plan) const;
+  void fill(const Decisions &from, const Strategy &strategy,
+            const std::optional<Shape> &shape);
+};
+
+/// Those that fit first, then those of the least estimate.
+bool isBetter(const Proposal &a, const Proposal &b);
+
+/// Whether they differ in nothing but levels of keeping that are not theirs.
+bool isSame(const Layout &a, const Layout &b);
+
+} // namespace harmony::planner
+
+#endif // COMPILER_PLANNER_TRIALS_H
