@@ -301,7 +301,7 @@ private:
                    other.backwardMicrobatch == layout.backwardMicrobatch;
           }))
         continue;
-      if (trials.takeOver(trial.choices, layout, origin))
+      if (trials.takeOver(trial, layout, origin))
         seen.push_back(std::move(layout));
     }
     return !seen.empty();

@@ -232,16 +232,18 @@ void Trials::tryMoved(size_t from, const Proposal &proposal) {
               strategy ? *strategy : transfersFirst);
 }
 
-bool Trials::takeOver(const Decisions &found, const Layout &layout,
+bool Trials::takeOver(const Trial &found, const Layout &layout,
                       const Origin &origin) {
-  Origin taken = origin;
-  taken.refined = true;
+  constexpr double asFound = 1.02; // times what one group takes alone
   size_t before = list.size();
-  Decisions decisions = filling.moved(found, layout, found.updates);
+  Updates updates = found.choices.updates;
+  Decisions decisions = filling.moved(found.choices, layout, updates);
   if (filling.fits(decisions, filling.lessOthers(decisions, capacity)))
-    consider(decisions, taken);
-  return list.size() > before ||
-         tryLayout(layout, found.updates, origin.shape, *origin.strategy);
+    consider(decisions, origin);
+  if (list.size() == before)
+    return tryLayout(layout, updates, origin.shape, *origin.strategy);
+  list.back().origin.refined = list.back().seconds < asFound * found.seconds;
+  return true;
 }
 
 } // namespace harmony::planner

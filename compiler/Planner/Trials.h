@@ -41,7 +41,8 @@ struct Origin {
   std::optional<Shape> shape;
   const Strategy *strategy = nullptr; ///< null: none was climbed by
   bool climbed = false;               ///< with that strategy, not taken over
-  /// Taken over from a search of one group, which has tried what is around it.
+  /// Taken over from a search of one group, which has tried what is around it,
+  /// and about as fast for all groups.
   bool refined = false;
 };
 
@@ -115,8 +116,7 @@ public:
 
   /// What a search of one of the groups has found, for all of them. False: it
   /// does not fit.
-  bool takeOver(const Decisions &found, const Layout &layout,
-                const Origin &origin);
+  bool takeOver(const Trial &found, const Layout &layout, const Origin &origin);
 
 private:
   const Problem &problem;
