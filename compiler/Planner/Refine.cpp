@@ -109,16 +109,29 @@ private:
     }
   }
 
-  /// With its phases in more Runs, or fewer.
+  /// With its phases in more Runs as long as that is better, or in fewer.
   void tryRuns(size_t from) {
     Decisions decisions = trials[from].choices;
     Origin origin = trials[from].origin;
     int current = decisions.choices.runs;
-    for (int runs = 2; runs <= Choices::mostRuns; runs *= 2) {
-      decisions.choices.runs = runs;
-      if (runs != current && trials.mayGoOn())
+    // Better than `best` by then: the next number in that direction.
+    auto go = [&](int runs, auto next) {
+      double best = trials[from].seconds;
+      bool better = false;
+      for (; runs >= 2 && runs <= Choices::mostRuns && trials.mayGoOn();
+           runs = next(runs)) {
+        decisions.choices.runs = runs;
+        size_t before = trials.size();
         trials.consider(decisions, origin);
-    }
+        if (trials.size() == before || !(trials.all().back().seconds < best))
+          break;
+        best = trials.all().back().seconds;
+        better = true;
+      }
+      return better;
+    };
+    if (!go(std::max(2, 2 * current), [](int runs) { return 2 * runs; }))
+      go(current / 2, [](int runs) { return runs / 2; });
   }
 
   bool isAtBound(size_t trial) const {

@@ -221,15 +221,17 @@ bool Trials::tryLayout(const Layout &layout, Updates updates,
 }
 
 void Trials::tryMoved(size_t from, const Proposal &proposal) {
-  const Strategy *strategy = list[from].origin.strategy;
+  Origin origin = list[from].origin;
+  origin.shape = proposal.shape;
+  origin.climbed = false;
   Decisions decisions =
       filling.moved(list[from].choices, proposal.layout, proposal.updates);
   if (filling.fits(decisions, capacity))
-    consider(decisions, {proposal.shape, strategy, false, false});
+    consider(decisions, origin);
   else if (proposal.cost.seconds > 0 &&
            proposal.cost.seconds < list[from].seconds)
     tryLayout(proposal.layout, proposal.updates, proposal.shape,
-              strategy ? *strategy : transfersFirst);
+              origin.strategy ? *origin.strategy : transfersFirst);
 }
 
 bool Trials::takeOver(const Trial &found, const Layout &layout,
