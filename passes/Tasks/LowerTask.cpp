@@ -153,15 +153,24 @@ private:
              << " are not supported, only f32";
     Destination destination = places.place(op.getResult());
     View lhs = views[op.getLhs()], rhs = views[op.getRhs()];
-    std::optional<View> temporary;
+    std::optional<View> temporary; // of the result; without memory yet
     Product product;
     bool copied[2] = {false, false};
-    for (int attempt = 0; attempt < 4; ++attempt) {
-      const View &result = temporary ? *temporary : destination.view;
-      ProductObstacle obstacle = mapProduct(
-          op, lhs, rhs, result, destination.accumulate && !temporary, product);
+    auto reorderResult = [&] {
+      temporary = orderResultOfProduct(
+          op, lhs, rhs, temporary ? *temporary : destination.view);
+    };
+    // Each operand is copied at most once, and the result has two other orders.
+    for (int attempt = 0; attempt < 5; ++attempt) {
+      ProductObstacle obstacle =
+          mapProduct(op, lhs, rhs, temporary ? *temporary : destination.view,
+                     destination.accumulate && !temporary, product);
       switch (obstacle) {
       case ProductObstacle::None: {
+        if (temporary)
+          temporary->buffer =
+              task.addWorkspace(tensorBytes(typeOf(op.getResult())));
+        const View &result = temporary ? *temporary : destination.view;
         if (product.swapped)
           addProduct(op, product, rhs, op.getRhs(), lhs, op.getLhs(), result);
         else
@@ -185,7 +194,7 @@ private:
         // Where a copy would look the same, it is the result's order that does
         // not fit.
         if (operand.strides == target.strides && !temporary) {
-          temporary = places.allocate(op.getResult());
+          reorderResult();
           break;
         }
         Value value = isLhs ? op.getLhs() : op.getRhs();
@@ -203,7 +212,7 @@ private:
         break;
       }
       case ProductObstacle::Result:
-        temporary = places.allocate(op.getResult());
+        reorderResult();
         break;
       }
     }

@@ -121,8 +121,13 @@ ProductObstacle harmony::mapProduct(nn::DotGeneralOp op, const View &lhs,
     contracted.push_back(
         {lhsType.getDimSize(left), lhs.strides[left], rhs.strides[right], 0});
 
-  merge(rows);
-  merge(columns);
+  // Free axes in the order that they have in the result.
+  for (SmallVector<Index> *free : {&rows, &columns}) {
+    llvm::stable_sort(*free, [](const Index &a, const Index &b) {
+      return a.result > b.result;
+    });
+    merge(*free);
+  }
   // The order of contracted axes is free: the innermost in memory last.
   llvm::stable_sort(
       contracted, [](const Index &a, const Index &b) { return a.lhs > b.lhs; });
@@ -238,6 +243,39 @@ View harmony::orderForProduct(nn::DotGeneralOp op, bool isLhs, const View &view,
   for (int64_t axis : llvm::reverse(order)) {
     target.strides[axis] = stride;
     stride *= type.getDimSize(axis);
+  }
+  return target;
+}
+
+View harmony::orderResultOfProduct(nn::DotGeneralOp op, const View &lhs,
+                                   const View &rhs, const View &now) {
+  ArrayRef<int64_t> shape =
+      cast<RankedTensorType>(op.getResult().getType()).getShape();
+  View target = View::contiguous(-1, shape);
+  if (now.strides != target.strides)
+    return target;
+  // Axes of the result: batched, free ones of the left operand, of the right.
+  SmallVector<int64_t> order =
+      llvm::to_vector(llvm::seq<int64_t>(0, op.getLhsBatch().size()));
+  auto append = [&](const View &view, ArrayRef<int64_t> batch,
+                    ArrayRef<int64_t> contract) {
+    SmallVector<std::pair<int64_t, int64_t>> steps; // in the operand, by axis
+    for (int64_t axis = 0, rank = view.strides.size(); axis < rank; ++axis)
+      if (!llvm::is_contained(batch, axis) &&
+          !llvm::is_contained(contract, axis))
+        steps.push_back({view.strides[axis],
+                         static_cast<int64_t>(order.size() + steps.size())});
+    llvm::stable_sort(
+        steps, [](const auto &a, const auto &b) { return a.first > b.first; });
+    for (auto [step, axis] : steps)
+      order.push_back(axis);
+  };
+  append(lhs, op.getLhsBatch(), op.getLhsContract());
+  append(rhs, op.getRhsBatch(), op.getRhsContract());
+  int64_t stride = 1;
+  for (int64_t axis : llvm::reverse(order)) {
+    target.strides[axis] = stride;
+    stride *= shape[axis];
   }
   return target;
 }

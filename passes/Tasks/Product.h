@@ -46,6 +46,13 @@ ProductObstacle mapProduct(nn::DotGeneralOp op, const View &lhs,
 View orderForProduct(nn::DotGeneralOp op, bool isLhs, const View &view,
                      const View &other);
 
+/// How a result of a product lies that is copied to where it belongs, which no
+/// product can write (`now`): row-major; or, where that is how it lies now,
+/// with the free axes of each operand in the order that they have in the
+/// operand's memory. The result names no buffer.
+View orderResultOfProduct(nn::DotGeneralOp op, const View &lhs, const View &rhs,
+                          const View &now);
+
 } // namespace harmony
 
 #endif // PASSES_TASKS_PRODUCT_H
