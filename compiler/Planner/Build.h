@@ -20,6 +20,7 @@
 
 #include "compiler/Planner/Plan.h"
 
+#include <memory>
 #include <tuple>
 
 namespace harmony::planner {
@@ -161,6 +162,29 @@ struct Draft {
 /// microbatches.
 Draft build(const Problem &problem, const Machine &machine,
             const Choices &choices);
+
+/// build() over and over, in the same memory. The problem and the machine must
+/// outlive it and stay as they are.
+class PlanBuilder {
+public:
+  PlanBuilder(const Problem &problem, const Machine &machine);
+  ~PlanBuilder();
+  PlanBuilder(PlanBuilder &&);
+
+  /// As build(). Its own, until it builds again; may be moved from.
+  Draft &build(const Choices &choices);
+
+  struct Peaks {
+    std::vector<int64_t> bytes; ///< as liveBytes()
+    int64_t events = 0;
+  };
+  /// Of the plan that build() makes, of which no more is made than that takes.
+  Peaks peaks(const Choices &choices);
+
+private:
+  class Builder;
+  std::unique_ptr<Builder> builder;
+};
 
 /// The most bytes that are live at once on each device, alignment included.
 std::vector<int64_t> liveBytes(const Plan &plan);

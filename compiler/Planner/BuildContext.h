@@ -10,12 +10,15 @@
 // their last in the order that the sections give.
 //
 // build() goes through four stages:
-//   phases   steps, and what each phase follows (Build.cpp)
+//   phases   steps, and what each phase follows (BuildPhases.cpp)
 //   tensors  who uses, owns and updates them (BuildTensors.cpp)
 //   values   how each gets from phase to phase, and which of the buffers in
 //            between may be rings (LinkValues.cpp)
 //   events   of all of these (BuildUpdates.cpp, BuildValues.cpp), and at the
-//            end their order
+//            end their order (BuildOrder.cpp)
+// A search builds hundreds of plans of one problem. All that build() needs on
+// the way is kept from one to the next: lists are arrays that are emptied, and
+// lists of lists are ranges of one array or chains through one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,21 +34,50 @@ namespace harmony::planner {
 /// Parts of a phase's steps: bit i is part i of PhaseInfo::parts.
 using Parts = uint64_t;
 
-/// Accesses by phase, ascending; those of one phase become one. Only phases and
-/// what is touched are known by now: of the rest, one access is kept.
+/// Elements [begin, end) of an array that may still grow.
+struct Range {
+  int begin = 0, end = 0;
+  int size() const { return end - begin; }
+  bool empty() const { return begin == end; }
+};
+
+/// To visit them.
+template <typename T>
+struct Elements {
+  T *first, *last;
+  T *begin() const { return first; }
+  T *end() const { return last; }
+};
+template <typename T>
+Elements<T> elementsOf(std::vector<T> &of, Range range) {
+  return {of.data() + range.begin, of.data() + range.end};
+}
+template <typename T>
+Elements<const T> elementsOf(const std::vector<T> &of, Range range) {
+  return {of.data() + range.begin, of.data() + range.end};
+}
+
+/// Those from `begin` on by phase, ascending; those of one phase become one.
+/// Only phases and what is touched are known by now: of the rest, one access is
+/// kept.
 template <typename Access>
-std::vector<Access> mergeByPhase(std::vector<Access> accesses) {
-  std::sort(accesses.begin(), accesses.end(),
-            [](const Access &a, const Access &b) { return a.phase < b.phase; });
-  std::vector<Access> merged;
-  for (const Access &access : accesses)
-    if (!merged.empty() && merged.back().phase == access.phase) {
-      merged.back().parts |= access.parts;
-      merged.back().writes |= access.writes;
+Range mergeByPhase(std::vector<Access> &accesses, int begin) {
+  auto first = accesses.begin() + begin;
+  auto isBefore = [](const Access &a, const Access &b) {
+    return a.phase < b.phase;
+  };
+  if (!std::is_sorted(first, accesses.end(), isBefore))
+    std::sort(first, accesses.end(), isBefore);
+  auto kept = first;
+  for (auto it = first; it != accesses.end(); ++it)
+    if (kept != first && std::prev(kept)->phase == it->phase) {
+      std::prev(kept)->parts |= it->parts;
+      std::prev(kept)->writes |= it->writes;
     } else {
-      merged.push_back(access);
+      *kept++ = *it;
     }
-  return merged;
+  accesses.erase(kept, accesses.end());
+  return {begin, static_cast<int>(accesses.size())};
 }
 
 /// The queues of a device.
@@ -61,33 +93,48 @@ enum Lane {
   laneCount
 };
 
+/// Events in order; an event is in one list at most (BuildContext::append).
+struct EventList {
+  int first = -1, last = -1;
+  bool empty() const { return first < 0; }
+};
+
+/// Where an event stands in the order, beside its list.
+struct Issue {
+  int next = -1; ///< in its list
+  /// Of loads and gathers the first part of the phase that needs them, by which
+  /// they are issued; see Section::among; 0 elsewhere.
+  int neededBy = 0;
+  /// Of Section::values: the part in front of whose Run it is issued.
+  int part = 0;
+};
+
 /// Events of one phase, by the part of the order they belong to. The last
 /// section holds what follows all phases.
 struct Section {
   /// Tensors that several devices get together, before all else.
-  std::vector<int> gathers;
-  std::vector<int> loads, lateLoads, zeros;
-  /// Loads of values and their gradients, by the part in front of whose Run
-  /// they are issued.
-  std::vector<std::pair<int, int>> values;
-  std::vector<int> after, contributions;
+  EventList gathers;
+  EventList loads, lateLoads, zeros;
+  /// Loads of values and their gradients.
+  EventList values;
+  EventList after, contributions;
   /// Parts of gradients that go to the device that updates while the phase
   /// still runs.
-  std::vector<int> collected;
-  std::vector<int> updates, storesNow, stores;
+  EventList collected;
+  EventList updates, storesNow, stores;
   /// Updates, and what they load and store, that stand among the Runs of the
-  /// phase, each behind its part neededBy; -1: in front of all.
-  std::vector<int> among;
+  /// phase, each behind its part Issue::neededBy; -1: in front of all.
+  EventList among;
   /// On the host, behind the stores that are issued with this phase.
-  std::vector<int> hostContributions, hostUpdates;
+  EventList hostContributions, hostUpdates;
 };
 
 /// What build() knows of a phase beside the plan.
 struct PhaseInfo {
-  /// The first step of each part, ascending from 0: what may be a Run of its
-  /// own. At most 64.
-  std::vector<int> parts;
-  std::vector<int> runs; ///< by part; equal for parts that are one Run
+  /// What may be a Run of its own, in BuildContext::parts. At most 64.
+  Range parts;
+  /// Where its steps begin in BuildContext::partOfStep.
+  int firstStep = 0;
   /// Where not 0, a Run begins at this step, and gradients of outputs come in
   /// front of it rather than of the phase.
   int split = 0;
@@ -100,8 +147,8 @@ struct PhaseInfo {
   /// Phases with the same samples and microbatches are a chain.
   int chain = 0, position = 0;
   int firstBackward = 0; ///< step
-  /// Steps by layer - firstLayer, of a B phase; -1: none.
-  std::vector<int> recompute, backward;
+  /// Of a B phase: where its layers begin in BuildContext::stepsOfLayer.
+  int layerSteps = 0;
   /// The latest phase that must be over before this one begins, beyond what
   /// values give microbatch by microbatch; -1: none.
   int follows = -1;
@@ -113,30 +160,42 @@ struct PhaseInfo {
   int band = 0, bandEnd = 0;
 };
 
+/// A part of a phase.
+struct PhasePart {
+  int step = 0; ///< the first
+  int run = -1; ///< event; equal for parts that are one Run
+};
+
+/// The steps of a layer in a B phase; -1: none.
+struct LayerSteps {
+  int recompute = -1, backward = -1;
+};
+
 class BuildContext {
 public:
-  BuildContext(const Problem &problem, const Machine &machine,
-               const Choices &choices)
-      : problem(problem), machine(machine), choices(choices),
-        deferred(choices.update == UpdateOrder::Deferred || problem.epilogue) {}
+  BuildContext(const Problem &problem, const Machine &machine);
 
   const Problem &problem;
   const Machine &machine;
-  const Choices &choices;
-  const bool deferred; ///< updates
+  const bool forwardsWrite;
+  Choices choices; ///< of the plan at hand
+  /// Memory alone is asked for: buffers and where they are live.
+  bool peaksOnly = false;
+  bool deferred = false; ///< updates
   Draft draft;
   std::vector<Section> sections; ///< by phase, and one more
   std::vector<PhaseInfo> phases;
+  std::vector<PhasePart> parts;         ///< by phase and part, steps ascending
+  std::vector<signed char> partOfStep;  ///< by phase and step
+  std::vector<LayerSteps> stepsOfLayer; ///< by phase and layer
   std::vector<std::vector<int>> devicePhases;                  ///< ascending
   std::vector<std::vector<int>> forwardPhases, backwardPhases; ///< by layer
   int chainCount = 0;
   std::vector<Event> events; ///< in order of creation; see queueOf
-  /// By event, of loads and gathers the first part of the phase that needs
-  /// them, by which they are issued; see Section::among; 0 elsewhere.
-  std::vector<int> neededBy;
-  std::vector<int> prefix;       ///< events before all phases
-  std::vector<int> firstGathers; ///< likewise
-  int epilogue = -1;             ///< event
+  std::vector<Issue> issues; ///< by event
+  EventList prefix;          ///< before all phases
+  EventList firstGathers;    ///< likewise
+  int epilogue = -1;         ///< event
   /// By device: sections of other devices' phases in which it updates, or
   /// parts of gradients leave it.
   std::vector<std::vector<int>> foreignWork;
@@ -152,20 +211,24 @@ public:
   /// The step of a layer in a phase, or -1.
   int findStep(int p, int layer, StepKind kind) const {
     const Phase &of = phase(p);
-    const PhaseInfo &info = phases[p];
     if (layer < of.firstLayer || layer > of.lastLayer)
       return -1;
+    if (of.kind == PhaseKind::Backward) {
+      const LayerSteps &steps =
+          stepsOfLayer[phases[p].layerSteps + layer - of.firstLayer];
+      return kind == StepKind::Recompute  ? steps.recompute
+             : kind == StepKind::Backward ? steps.backward
+                                          : -1;
+    }
     switch (kind) {
     case StepKind::Forward:
-      return of.kind == PhaseKind::Backward ? -1 : layer - of.firstLayer;
+      return layer - of.firstLayer;
     case StepKind::Recompute:
-      return info.recompute.empty() ? -1
-                                    : info.recompute[layer - of.firstLayer];
+      return -1;
     case StepKind::Backward:
-      return of.kind == PhaseKind::Forward ? -1
-             : of.kind == PhaseKind::Turn
-                 ? info.firstBackward + of.lastLayer - layer
-                 : info.backward[layer - of.firstLayer];
+      return of.kind == PhaseKind::Forward
+                 ? -1
+                 : phases[p].firstBackward + of.lastLayer - layer;
     }
     return -1;
   }
@@ -204,11 +267,13 @@ public:
                 "' does not read the value it consumes");
   }
   /// What is gathered with a phase, or before all (-1).
-  std::vector<int> &gathersAt(int p) {
+  EventList &gathersAt(int p) {
     return p < 0 ? firstGathers : sections[p].gathers;
   }
   bool canCopy(int from, int to) const {
-    return choices.peers && from != to && machine.hasLink(from, to);
+    return choices.peers && from != to &&
+           static_cast<size_t>(std::max(from, to)) < linkStride &&
+           linked[from * linkStride + to];
   }
 
   //===--- events ---===//
@@ -221,7 +286,7 @@ public:
 
   int makeEvent(EventKind kind, int device, Lane lane, int object, int use,
                 int phase) {
-    Event event;
+    Event &event = events.emplace_back();
     event.kind = kind;
     event.queue = queueOf(device, lane);
     event.device = device;
@@ -229,9 +294,20 @@ public:
     event.use = use;
     event.phase = phase;
     event.trips = phase >= 0 ? draft.plan.phases[phase].trips : 1;
-    events.push_back(std::move(event));
-    neededBy.push_back(0);
+    issues.emplace_back();
     return static_cast<int>(events.size()) - 1;
+  }
+  void append(EventList &list, int event) {
+    (list.empty() ? list.first : issues[list.last].next) = event;
+    list.last = event;
+  }
+  /// All of `from`, which is empty then.
+  void append(EventList &list, EventList &from) {
+    if (from.empty())
+      return;
+    (list.empty() ? list.first : issues[list.last].next) = from.first;
+    list.last = from.last;
+    from = {};
   }
   /// On the host's queue for what belongs to a device.
   int makeHostEvent(EventKind kind, int object, int device = 0) {
@@ -283,7 +359,7 @@ public:
   int makeBuffer(Content content, int device, int object, int use,
                  int64_t slotBytes, int64_t slots = 1,
                  int64_t firstSample = 0) {
-    Buffer buffer;
+    Buffer &buffer = draft.plan.buffers.emplace_back();
     buffer.content = content;
     buffer.device = device;
     buffer.object = object;
@@ -292,7 +368,6 @@ public:
     buffer.slotBytes = slotBytes;
     buffer.slots = slots;
     buffer.stride = slots > 1 ? alignedBytes(slotBytes) : slotBytes;
-    draft.plan.buffers.push_back(buffer);
     return static_cast<int>(draft.plan.buffers.size()) - 1;
   }
   /// Live throughout and across executions.
@@ -303,32 +378,39 @@ public:
     return buffer;
   }
 
+  void touchBuffer(int event, int buffer, bool writes) {
+    if (!peaksOnly)
+      draft.bufferTouches.push_back({event, buffer, writes});
+  }
   void touch(int event, int buffer, bool writes) {
-    draft.bufferTouches.push_back({event, buffer, writes});
+    touchBuffer(event, buffer, writes);
     cover(buffer, event, 0, 0);
   }
+  /// Of no parts: 63 and 0.
   static int firstOf(Parts parts) {
-    int part = 0;
-    while (part < 63 && !(parts >> part & 1))
-      ++part;
-    return part;
+    return parts == 0 ? 63 : __builtin_ctzll(parts);
   }
   static int lastOf(Parts parts) {
-    int part = 63;
-    while (part > 0 && !(parts >> part & 1))
-      --part;
-    return part;
+    return parts == 0 ? 0 : 63 - __builtin_clzll(parts);
   }
   /// Whether a phase is no loop, and other events may stand among its Runs.
   bool isOpen(int p) const { return choices.runs > 1 && phase(p).trips == 1; }
-  int partCount(int p) const {
-    return static_cast<int>(phases[p].parts.size());
+  int partCount(int p) const { return phases[p].parts.size(); }
+  PhasePart &partAt(int p, int part) {
+    return parts[phases[p].parts.begin + part];
   }
+  const PhasePart &partAt(int p, int part) const {
+    return parts[phases[p].parts.begin + part];
+  }
+  int runOf(int p, int part) const { return partAt(p, part).run; }
+  int firstRun(int p) const { return runOf(p, 0); }
+  int lastRun(int p) const { return runOf(p, partCount(p) - 1); }
   int partOf(int p, int step) const {
-    const std::vector<int> &parts = phases[p].parts;
-    return static_cast<int>(std::upper_bound(parts.begin(), parts.end(), step) -
-                            parts.begin()) -
-           1;
+    return partOfStep[phases[p].firstStep + step];
+  }
+  /// The last step of a part.
+  int partEnd(int p, int part) const {
+    return part + 1 < partCount(p) ? partAt(p, part + 1).step - 1 : lastStep(p);
   }
   /// The part of a layer's step, none if there is no such step.
   Parts partsOf(int p, int layer, StepKind kind) const {
@@ -337,43 +419,38 @@ public:
   }
   /// Steps of a phase touch a buffer that one microbatch does not outlive.
   void touchSteps(int p, int buffer, bool writes, int first, int last) {
-    const PhaseInfo &info = phases[p];
     for (int part = partOf(p, first); part < partCount(p); ++part) {
-      int begin = std::max(first, info.parts[part]);
+      int run = runOf(p, part), begin = std::max(first, partAt(p, part).step);
       if (begin > last)
         break;
-      while (part + 1 < partCount(p) && info.runs[part + 1] == info.runs[part])
+      while (part + 1 < partCount(p) && runOf(p, part + 1) == run)
         ++part;
-      int end = part + 1 < partCount(p) ? info.parts[part + 1] - 1 : last;
-      draft.bufferTouches.push_back({info.runs[part], buffer, writes});
-      cover(buffer, info.runs[part], begin, std::min(end, last));
+      touchBuffer(run, buffer, writes);
+      cover(buffer, run, begin, std::min(partEnd(p, part), last));
     }
   }
   /// Runs touch a buffer that stays over the microbatches of the phase: where
   /// there is one alone, from the first part that touches it to the last.
-  /// `writes`: the parts among `parts` that write it. What only reads it is not
-  /// waited for by who reads it too.
-  void touchRuns(int p, Parts parts, int buffer, Parts writes) {
-    const PhaseInfo &info = phases[p];
+  /// `writes`: the parts among `touched` that write it. What only reads it is
+  /// not waited for by who reads it too.
+  void touchRuns(int p, Parts touched, int buffer, Parts writes) {
     int before = -1;
-    for (int part = 0; part < partCount(p); ++part) {
-      if (!(parts >> part & 1))
-        continue;
-      if (info.runs[part] != before) {
-        before = info.runs[part];
+    for (Parts rest = peaksOnly ? 0 : touched; rest != 0; rest &= rest - 1) {
+      int part = firstOf(rest);
+      if (runOf(p, part) != before) {
+        before = runOf(p, part);
         draft.bufferTouches.push_back({before, buffer, false});
       }
       draft.bufferTouches.back().writes |= writes >> part & 1;
     }
     int first = 0, last = partCount(p) - 1;
-    if (phase(p).trips == 1 && parts != 0) {
-      first = firstOf(parts);
-      last = lastOf(parts);
+    if (phase(p).trips == 1 && touched != 0) {
+      first = firstOf(touched);
+      last = lastOf(touched);
     }
-    int begin = info.parts[first];
-    int end = last + 1 < partCount(p) ? info.parts[last + 1] - 1 : lastStep(p);
-    cover(buffer, info.runs[first], begin, begin);
-    cover(buffer, info.runs[last], end, end);
+    int begin = partAt(p, first).step, end = partEnd(p, last);
+    cover(buffer, runOf(p, first), begin, begin);
+    cover(buffer, runOf(p, last), end, end);
   }
   /// The buffer is live at these steps, whoever touches it.
   void cover(int buffer, int event, int firstStep, int lastStep) {
@@ -386,7 +463,10 @@ public:
 
   //===--- homes ---===//
 
+  /// Where memory alone is asked for there are no homes.
   int home(HomeKind kind, int object, int use, int64_t bytes) {
+    if (peaksOnly)
+      return -1;
     int &index = homeIndex(kind, object, use);
     if (index < 0) {
       index = static_cast<int>(draft.plan.homes.size());
@@ -408,16 +488,18 @@ public:
     return home(HomeKind::Gradient, t, part, problem.tensors[t].gradientBytes);
   }
   void touchHome(int event, int home, bool writes) {
-    draft.homeTouches.push_back({event, home, writes});
+    if (!peaksOnly)
+      draft.homeTouches.push_back({event, home, writes});
   }
   void touchStepScalars(int event, bool writes) {
-    if (problem.epilogue)
+    if (problem.epilogue && !peaksOnly)
       draft.scalarTouches.push_back({event, 0, writes});
   }
 
 protected:
-  /// Room for homes, and for about as many of the rest as there will be.
-  void reserve();
+  /// Nothing is there yet.
+  void clear();
+  void clearHomes();
 
 private:
   /// Homes of a kind by object and use, from -1 on; -1: none.
@@ -426,6 +508,10 @@ private:
     std::vector<int> index;
   };
   HomeTable homeTables[6];
+  size_t mostGradientUses = 0; ///< of a tensor
+  /// By two devices: whether there is a link from the one to the other.
+  size_t linkStride;
+  std::vector<char> linked;
 };
 
 } // namespace harmony::planner

@@ -8,14 +8,12 @@
 #include "compiler/Planner/BuildTensors.h"
 
 #include <algorithm>
-#include <tuple>
 
 namespace harmony::planner {
 
 TensorBuilder::TensorBuilder(BuildContext &context)
     : b(context), problem(context.problem), choices(context.choices),
-      decisions(problem.tensors.size()), uses(problem.tensors.size()),
-      parts(problem.tensors.size()) {
+      uses(problem.tensors.size()) {
   for (int l = 0; l < problem.layerCount(); ++l)
     for (int i = 0; i < static_cast<int>(problem.layers[l].tensors.size()); ++i)
       uses[problem.layers[l].tensors[i].tensor].push_back({l, i});
@@ -24,10 +22,18 @@ TensorBuilder::TensorBuilder(BuildContext &context)
 //===--- decisions ---===//
 
 void TensorBuilder::plan() {
+  decisions.assign(problem.tensors.size(), {});
+  runAccesses.clear();
+  stretchAccesses.clear();
+  stretches.clear();
+  loads.clear();
+  loaded.clear();
+  residents.clear();
+  parts.clear();
   for (int t = 0; t < tensorCount(); ++t) {
     Decision &decision = decisions[t];
-    decision.accesses = runAccesses(t);
-    decideExchange(decision);
+    findAccesses(t);
+    decideExchange(t);
     if (!problem.tensors[t].gradientUses.empty())
       decideUpdate(t);
     decision.resident = choices.stay && choices.resident[t] &&
@@ -37,25 +43,25 @@ void TensorBuilder::plan() {
   for (std::vector<int> &sections : b.foreignWork)
     std::sort(sections.begin(), sections.end());
   for (int t = 0; t < tensorCount(); ++t) {
-    if (decisions[t].resident || decisions[t].accesses.empty())
+    Decision &decision = decisions[t];
+    if (decision.resident || decision.accesses.empty())
       continue;
     cutStretches(t);
-    if (gatherOf(t) != Gather::Each)
-      for (const Loads &loads : loadsOf(t))
-        if (loads.size() > 1)
-          for (const Stretch *load : loads)
-            b.couple(gatherPoint(loads) - 1, phaseOf(*load));
+    findLoads(t);
+    for (const Loads &group : elementsOf(loads, decision.loads))
+      for (int i = 0; group.size() > 1 && i < group.size(); ++i)
+        b.couple(gatherPoint(group) - 1, phaseOf(loadAt(group, i)));
   }
 }
 
 /// Run accesses of a tensor by phase, ascending.
-std::vector<TensorBuilder::Access> TensorBuilder::runAccesses(int t) const {
-  std::vector<Access> accesses;
+void TensorBuilder::findAccesses(int t) {
+  int begin = static_cast<int>(runAccesses.size());
   for (auto [layer, position] : uses[t]) {
     const TensorUse &use = problem.layers[layer].tensors[position];
     for (int p : b.forwardPhases[layer]) {
       Parts parts = b.partsOf(p, layer, StepKind::Forward);
-      accesses.push_back({p, parts, use.forwardWrites ? parts : 0});
+      runAccesses.push_back({p, parts, use.forwardWrites ? parts : 0});
     }
     for (int p : b.backwardPhases[layer]) {
       Parts parts = 0;
@@ -64,23 +70,27 @@ std::vector<TensorBuilder::Access> TensorBuilder::runAccesses(int t) const {
       if (use.backwardReads)
         parts |= b.partsOf(p, layer, StepKind::Backward);
       if (parts != 0)
-        accesses.push_back({p, parts, 0});
+        runAccesses.push_back({p, parts, 0});
     }
   }
-  return mergeByPhase(std::move(accesses));
+  decisions[t].accesses = mergeByPhase(runAccesses, begin);
 }
 
 /// What forward phases on several devices write goes through the host store
 /// from one to the next.
-void TensorBuilder::decideExchange(Decision &decision) {
-  const std::vector<Access> &accesses = decision.accesses;
-  bool written = std::any_of(accesses.begin(), accesses.end(),
-                             [](const Access &a) { return a.writes != 0; });
-  for (size_t i = 1; written && i < accesses.size(); ++i)
-    if (deviceOf(accesses[i]) != deviceOf(accesses[i - 1])) {
-      decision.exchanged = true;
-      b.couple(accesses[i - 1].phase, accesses[i].phase);
+void TensorBuilder::decideExchange(int t) {
+  Elements<const Access> accesses = accessesOf(t);
+  if (std::none_of(accesses.begin(), accesses.end(),
+                   [](const Access &a) { return a.writes != 0; }))
+    return;
+  const Access *before = nullptr;
+  for (const Access &access : accesses) {
+    if (before && deviceOf(access) != deviceOf(*before)) {
+      decisions[t].exchanged = true;
+      b.couple(before->phase, access.phase);
     }
+    before = &access;
+  }
 }
 
 /// The device that updates, or whose update engine on the host does.
@@ -98,7 +108,8 @@ void TensorBuilder::decideUpdate(int t) {
   decision.onHost = choices.updateOnHost[t];
   decision.collectPhase = decision.updatePhase =
       b.deferred ? b.phaseCount()
-                 : std::max(decision.lastAdd, decision.accesses.back().phase);
+                 : std::max(decision.lastAdd,
+                            runAccesses[decision.accesses.end - 1].phase);
   if (decision.onHost)
     return;
   decision.owner = ownerOf(t);
@@ -127,19 +138,19 @@ void TensorBuilder::decideUpdate(int t) {
 /// where it was.
 void TensorBuilder::followParts(int t) {
   const Decision &decision = decisions[t];
-  std::map<std::pair<int, int>, int> latest; // phase by use and group
-  const std::vector<GradientUse> &uses = problem.tensors[t].gradientUses;
-  for (int use = 0; use < static_cast<int>(uses.size()); ++use)
-    for (int p : b.backwardPhases[uses[use].layer]) {
-      auto [before, isFirst] = latest.insert({{use, b.phase(p).group}, p});
-      if (!isFirst && b.phase(before->second).device != b.phase(p).device)
-        b.couple(before->second, p);
-      before->second = p;
+  for (const GradientUse &use : problem.tensors[t].gradientUses) {
+    latest.assign(choices.groups, -1);
+    for (int p : b.backwardPhases[use.layer]) {
+      int &before = latest[b.phase(p).group];
+      if (before >= 0 && b.phase(before).device != b.phase(p).device)
+        b.couple(before, p);
+      before = p;
       if (decision.collectPhase < b.phaseCount())
         follow(decision.collectPhase, b.phase(p).device);
       if (problem.tensors[t].contribution >= 0)
         follow(decision.lastAdd, b.phase(p).device);
     }
+  }
 }
 
 /// Whether parts come from other devices: with overlap while the owner goes on
@@ -159,7 +170,10 @@ void TensorBuilder::follow(int p, int device) {
   if (b.phase(p).device == device)
     return;
   b.couple(p, b.nextOn(device, p));
-  b.foreignWork[device].push_back(p);
+  // Tensors of one pack follow the same phase one after the other.
+  std::vector<int> &work = b.foreignWork[device];
+  if (work.empty() || work.back() != p)
+    work.push_back(p);
 }
 
 //===--- events ---===//
@@ -185,17 +199,18 @@ void TensorBuilder::emit() {
 void TensorBuilder::addResident(int t) {
   Decision &decision = decisions[t];
   int written = decision.owner; // the device whose copy changes
-  std::map<int, int> &copies = decision.residents;
+  int begin = static_cast<int>(residents.size());
   auto copyOn = [&](int device) {
-    auto [copy, isNew] = copies.insert({device, -1});
-    if (isNew) {
-      copy->second = b.makePersistent(Content::Tensor, device, t, -1,
-                                      problem.tensors[t].bytes);
-      b.draft.plan.load.push_back({Content::Tensor, t, device, copy->second});
-    }
-    return copy->second;
+    for (size_t i = begin; i < residents.size(); ++i)
+      if (residents[i].device == device)
+        return residents[i].buffer;
+    int buffer = b.makePersistent(Content::Tensor, device, t, -1,
+                                  problem.tensors[t].bytes);
+    residents.push_back({device, buffer});
+    b.draft.plan.load.push_back({Content::Tensor, t, device, buffer});
+    return buffer;
   };
-  for (const Access &access : decision.accesses) {
+  for (const Access &access : accessesOf(t)) {
     b.touchRuns(access.phase, access.parts, copyOn(deviceOf(access)),
                 access.writes);
     if (access.writes != 0)
@@ -205,39 +220,56 @@ void TensorBuilder::addResident(int t) {
     decision.updateBuffer = copyOn(decision.owner);
   if (written >= 0)
     b.draft.plan.store.push_back(
-        {Content::Tensor, t, written, copies[written]});
+        {Content::Tensor, t, written, copyOn(written)});
+  decision.residents = {begin, static_cast<int>(residents.size())};
+  std::sort(
+      residents.begin() + begin, residents.end(),
+      [](const Resident &x, const Resident &y) { return x.device < y.device; });
 }
 
 /// Stretches that the tensor is on a device, between which it is not.
 void TensorBuilder::cutStretches(int t) {
   Decision &decision = decisions[t];
-  std::vector<Access> all = decision.accesses;
-  if (decision.updated && !decision.onHost && !decision.byOthers)
-    all.push_back({update, /*parts=*/0, /*writes=*/1});
   // What is exchanged is on one device at a time.
-  std::map<int, std::vector<Access>> byDevice;
-  for (const Access &access : all)
-    byDevice[decision.exchanged ? 0 : deviceOf(access, decision)].push_back(
-        access);
-  for (const auto &[device, accesses] : byDevice)
-    for (size_t i = 0; i < accesses.size(); ++i) {
-      if (i == 0 || !staysFor(t, accesses[i - 1], accesses[i],
-                              decision.stretches.back().dirty))
-        decision.stretches.emplace_back();
-      Stretch &stretch = decision.stretches.back();
-      stretch.accesses.push_back(accesses[i]);
-      stretch.dirty |= accesses[i].writes != 0;
+  auto placeOf = [&](const Access &access) {
+    return decision.exchanged ? 0 : deviceOf(access, decision);
+  };
+  auto isBefore = [](const Placed &x, const Placed &y) {
+    return x.device < y.device;
+  };
+  placed.clear();
+  for (const Access &access : accessesOf(t))
+    placed.push_back({placeOf(access), access});
+  if (decision.updated && !decision.onHost && !decision.byOthers) {
+    Access last = {update, /*parts=*/0, /*writes=*/1};
+    placed.push_back({placeOf(last), last});
+  }
+  if (!std::is_sorted(placed.begin(), placed.end(), isBefore))
+    std::stable_sort(placed.begin(), placed.end(), isBefore);
+  decision.stretches.begin = static_cast<int>(stretches.size());
+  for (size_t i = 0; i < placed.size(); ++i) {
+    const Access &access = placed[i].access;
+    if (i == 0 || placed[i].device != placed[i - 1].device ||
+        !staysFor(t, placed[i - 1].access, access, stretches.back().dirty)) {
+      int begin = static_cast<int>(stretchAccesses.size());
+      stretches.emplace_back().accesses = {begin, begin};
     }
+    Stretch &stretch = stretches.back();
+    stretchAccesses.push_back(access);
+    ++stretch.accesses.end;
+    stretch.dirty |= access.writes != 0;
+  }
+  decision.stretches.end = static_cast<int>(stretches.size());
 }
 
 void TensorBuilder::addStretches(int t) {
-  for (Stretch &stretch : decisions[t].stretches)
+  for (Stretch &stretch : elementsOf(stretches, decisions[t].stretches))
     addStretch(t, stretch);
-  for (const Loads &loads : loadsOf(t))
-    if (loads.size() == 1)
-      addLoad(t, *loads.front());
-    else if (gatherOf(t) != Gather::Slices || !gatherSlices(t, loads))
-      gatherFromOne(t, loads);
+  for (Loads group : elementsOf(loads, decisions[t].loads))
+    if (group.size() == 1)
+      addLoad(t, group);
+    else if (gatherOf(t) != Gather::Slices || !gatherSlices(t, group))
+      gatherFromOne(t, group);
 }
 
 /// The place of an access among the phases of its device.
@@ -266,12 +298,12 @@ bool TensorBuilder::staysFor(int t, const Access &from, const Access &to,
 
 void TensorBuilder::addStretch(int t, Stretch &stretch) {
   Decision &decision = decisions[t];
-  const Access &first = stretch.accesses.front();
-  const Access &last = stretch.accesses.back();
+  const Access &first = firstOf(stretch);
+  const Access &last = stretchAccesses[stretch.accesses.end - 1];
   int64_t bytes = problem.tensors[t].bytes;
   stretch.buffer =
       b.makeBuffer(Content::Tensor, deviceOf(first, decision), t, -1, bytes);
-  for (const Access &access : stretch.accesses)
+  for (const Access &access : elementsOf(stretchAccesses, stretch.accesses))
     if (access.phase != update)
       b.touchRuns(access.phase, access.parts, stretch.buffer, access.writes);
   if (last.phase == update) {
@@ -279,11 +311,11 @@ void TensorBuilder::addStretch(int t, Stretch &stretch) {
     decision.updateBuffer = stretch.buffer;
   } else if (stretch.dirty) {
     Section &section = b.sections[last.phase];
-    (decision.exchanged ? section.contributions
-     : choices.stay     ? section.stores
-                        : section.storesNow)
-        .push_back(b.makeTransfer(EventKind::StoreTensor, outTensors, t, -1, -1,
-                                  bytes, stretch.buffer, b.tensorHome(t)));
+    b.append(decision.exchanged ? section.contributions
+             : choices.stay     ? section.stores
+                                : section.storesNow,
+             b.makeTransfer(EventKind::StoreTensor, outTensors, t, -1, -1,
+                            bytes, stretch.buffer, b.tensorHome(t)));
   }
 }
 
@@ -294,59 +326,88 @@ Gather TensorBuilder::gatherOf(int t) const {
                                                           : choices.gather[t];
 }
 
-/// Those of one pack, which the groups run side by side, together.
-std::vector<TensorBuilder::Loads> TensorBuilder::loadsOf(int t) const {
+void TensorBuilder::findLoads(int t) {
+  Decision &decision = decisions[t];
+  decision.loads.begin = static_cast<int>(loads.size());
   bool gathers = gatherOf(t) != Gather::Each;
-  std::vector<Loads> packs;
-  std::map<std::tuple<PhaseKind, int, int>, size_t> index;
-  for (const Stretch &stretch : decisions[t].stretches) {
-    if (phaseOf(stretch) == update)
+  // By load: the first one of its pack.
+  packs.clear();
+  int first = static_cast<int>(loaded.size());
+  auto isOfPack = [&](int s, int other) {
+    const Phase &x = b.phase(phaseOf(stretches[s])),
+                &y = b.phase(phaseOf(stretches[other]));
+    return x.kind == y.kind && x.firstLayer == y.firstLayer &&
+           x.lastLayer == y.lastLayer;
+  };
+  for (int s = decision.stretches.begin; s < decision.stretches.end; ++s) {
+    if (phaseOf(stretches[s]) == update)
       continue;
-    const Phase &phase = b.phase(phaseOf(stretch));
-    size_t at = packs.size();
-    if (gathers)
-      at = index.insert({{phase.kind, phase.firstLayer, phase.lastLayer}, at})
-               .first->second;
-    if (at == packs.size())
-      packs.emplace_back();
-    packs[at].push_back(&stretch);
+    int pack = static_cast<int>(packs.size());
+    for (int i = 0; gathers && i < pack; i = i + 1)
+      if (packs[i] == i && isOfPack(s, loaded[first + i])) {
+        pack = i;
+        break;
+      }
+    packs.push_back(pack);
+    loaded.push_back(s);
   }
-  if (!gathers)
-    return packs;
-  std::vector<Loads> result;
-  for (const Loads &loads : packs)
-    if (canGather(loads))
-      result.push_back(loads);
-    else
-      for (const Stretch *load : loads)
-        result.push_back({load});
-  return result;
+  int count = static_cast<int>(packs.size());
+  if (!gathers) {
+    for (int i = first; i < first + count; ++i)
+      loads.push_back({i, i + 1});
+  } else {
+    // Pack by pack, behind the list of all.
+    for (int pack = 0; pack < count; ++pack) {
+      if (packs[pack] != pack)
+        continue;
+      int begin = static_cast<int>(loaded.size());
+      for (int i = pack; i < count; ++i)
+        if (packs[i] == pack) {
+          int s = loaded[first + i];
+          loaded.push_back(s);
+        }
+      addLoads({begin, static_cast<int>(loaded.size())});
+    }
+  }
+  decision.loads.end = static_cast<int>(loads.size());
+}
+
+/// Of one pack.
+void TensorBuilder::addLoads(Loads group) {
+  if (canGather(group))
+    loads.push_back(group);
+  else
+    for (int i = group.begin; i < group.end; ++i)
+      loads.push_back({i, i + 1});
 }
 
 /// The phase with which loads of one pack are issued: with overlap when the
 /// first of its devices begins the phase before, so that on each there is room
 /// for them beside that phase; -1: before all phases.
-int TensorBuilder::gatherPoint(const Loads &loads) const {
+int TensorBuilder::gatherPoint(Loads group) const {
   int before = b.phaseCount(), first = b.phaseCount();
-  for (const Stretch *load : loads) {
-    before = std::min(before, b.phases[phaseOf(*load)].blockBefore);
-    first = std::min(first, phaseOf(*load));
+  for (int i = 0; i < group.size(); ++i) {
+    int p = phaseOf(loadAt(group, i));
+    before = std::min(before, b.phases[p].blockBefore);
+    first = std::min(first, p);
   }
   return choices.overlap ? before : first;
 }
 
 /// Whether all devices are between two phases, or about to begin the one
 /// before, at once.
-bool TensorBuilder::canGather(const Loads &loads) const {
-  int point = gatherPoint(loads);
-  return choices.stay &&
-         std::all_of(loads.begin(), loads.end(), [&](const Stretch *load) {
-           const PhaseInfo &info = b.phases[phaseOf(*load)];
-           if (!choices.overlap)
-             return info.previous < point;
-           int before = info.blockBefore;
-           return before < 0 || b.phases[before].previous < point;
-         });
+bool TensorBuilder::canGather(Loads group) const {
+  int point = gatherPoint(group);
+  if (!choices.stay)
+    return false;
+  for (int i = 0; i < group.size(); ++i) {
+    const PhaseInfo &info = b.phases[phaseOf(loadAt(group, i))];
+    int before = info.blockBefore;
+    if (choices.overlap ? before >= 0 && b.phases[before].previous >= point
+                        : info.previous >= point)
+      return false;
+  }
+  return true;
 }
 
 int TensorBuilder::makeLoad(int t, const Stretch &load, int need) {
@@ -355,7 +416,7 @@ int TensorBuilder::makeLoad(int t, const Stretch &load, int need) {
                      problem.tensors[t].bytes /
                          (choices.othersGather ? choices.others + 1 : 1),
                      load.buffer, b.tensorHome(t));
-  b.neededBy[event] = need;
+  b.issues[event].neededBy = need;
   return event;
 }
 
@@ -363,67 +424,76 @@ int TensorBuilder::makeCopy(int t, const Stretch &from, const Stretch &to,
                             int need) {
   int event = b.makeCopy(EventKind::CopyTensor, peerTensors, t, -1, -1,
                          problem.tensors[t].bytes, from.buffer, to.buffer);
-  b.neededBy[event] = need;
+  b.issues[event].neededBy = need;
   return event;
 }
 
 /// The first part that needs one of them.
-int TensorBuilder::needOf(const Loads &loads) const {
+int TensorBuilder::needOf(Loads group) const {
   Parts parts = 0;
-  for (const Stretch *load : loads)
-    parts |= load->accesses[0].parts;
+  for (int i = 0; i < group.size(); ++i)
+    parts |= firstOf(loadAt(group, i)).parts;
   return b.firstOf(parts);
 }
 
-void TensorBuilder::addLoad(int t, const Stretch &load) {
+/// Of one.
+void TensorBuilder::addLoad(int t, Loads group) {
+  const Stretch &load = loadAt(group, 0);
   int p = phaseOf(load);
   bool ahead = choices.overlap && choices.stay && !decisions[t].exchanged;
-  (ahead ? b.sections[b.phases[p].block].loads : b.sections[p].lateLoads)
-      .push_back(makeLoad(t, load, needOf({&load})));
+  b.append(ahead ? b.sections[b.phases[p].block].loads
+                 : b.sections[p].lateLoads,
+           makeLoad(t, load, needOf(group)));
 }
 
 /// The device of the group that is to load does, and so does whoever it has no
 /// link to; the others copy.
-void TensorBuilder::gatherFromOne(int t, const Loads &loads) {
-  const Stretch *one = loads.front();
-  for (const Stretch *load : loads)
+void TensorBuilder::gatherFromOne(int t, Loads group) {
+  int one = 0;
+  for (int i = 0; i < group.size(); ++i)
     if (!choices.loader.empty() &&
-        b.phase(phaseOf(*load)).group == choices.loader[t])
-      one = load;
-  std::vector<int> &list = b.gathersAt(gatherPoint(loads));
-  int need = needOf(loads);
-  list.push_back(makeLoad(t, *one, need));
-  for (const Stretch *load : loads)
-    if (load != one && b.canCopy(deviceOf(*one), deviceOf(*load)))
-      list.push_back(makeCopy(t, *one, *load, need));
-    else if (load != one)
-      list.push_back(makeLoad(t, *load, need));
+        b.phase(phaseOf(loadAt(group, i))).group == choices.loader[t])
+      one = i;
+  const Stretch &from = loadAt(group, one);
+  EventList &list = b.gathersAt(gatherPoint(group));
+  int need = needOf(group);
+  b.append(list, makeLoad(t, from, need));
+  for (int i = 0; i < group.size(); ++i) {
+    const Stretch &load = loadAt(group, i);
+    if (i != one)
+      b.append(list, b.canCopy(deviceOf(from), deviceOf(load))
+                         ? makeCopy(t, from, load, need)
+                         : makeLoad(t, load, need));
+  }
 }
 
 /// Slices of equal size, as far as alignment allows. False: the tensor is too
 /// small, or a link is missing.
-bool TensorBuilder::gatherSlices(int t, const Loads &loads) {
+bool TensorBuilder::gatherSlices(int t, Loads group) {
   int64_t bytes = problem.tensors[t].bytes;
-  int64_t count = static_cast<int64_t>(loads.size());
+  int count = group.size();
   int64_t size = alignedBytes((bytes + count - 1) / count);
   bool linked = size < bytes;
-  for (const Stretch *from : loads)
-    for (const Stretch *to : loads)
-      linked &= from == to || b.canCopy(deviceOf(*from), deviceOf(*to));
+  for (int from = 0; from < count && linked; ++from)
+    for (int to = 0; to < count; ++to)
+      linked &= from == to || b.canCopy(deviceOf(loadAt(group, from)),
+                                        deviceOf(loadAt(group, to)));
   if (!linked)
     return false;
-  std::vector<int> &list = b.gathersAt(gatherPoint(loads));
-  int64_t slices = (bytes + size - 1) / size;
-  int need = needOf(loads);
+  EventList &list = b.gathersAt(gatherPoint(group));
+  int slices = static_cast<int>((bytes + size - 1) / size);
+  int need = needOf(group);
   auto cut = [&](int event, int64_t k) {
     b.slice(event, k * size, std::min(size, bytes - k * size));
-    list.push_back(event);
+    b.append(list, event);
   };
-  for (int64_t k = 0; k < slices; ++k)
-    cut(makeLoad(t, *loads[k], need), k);
-  for (int64_t k = 0; k < slices; ++k)
-    for (int64_t other = 1; other < count; ++other)
-      cut(makeCopy(t, *loads[k], *loads[(k + other) % count], need), k);
+  for (int k = 0; k < slices; ++k)
+    cut(makeLoad(t, loadAt(group, k), need), k);
+  for (int k = 0; k < slices; ++k)
+    for (int other = 1; other < count; ++other)
+      cut(makeCopy(t, loadAt(group, k), loadAt(group, (k + other) % count),
+                   need),
+          k);
   return true;
 }
 

@@ -10,8 +10,6 @@
 
 #include "compiler/Planner/BuildContext.h"
 
-#include <map>
-
 namespace harmony::planner {
 
 /// Loads and stores of tensors (BuildTensors.cpp); gradients, contributions
@@ -36,14 +34,18 @@ private:
 
   /// Accesses between which the tensor stays on their device.
   struct Stretch {
-    std::vector<Access> accesses;
+    Range accesses;     ///< in `stretchAccesses`
     bool dirty = false; ///< one of them writes
     int buffer = -1;    ///< filled in with the events
   };
 
   struct Decision {
-    std::vector<Access> accesses;   ///< by phase
-    std::vector<Stretch> stretches; ///< unless it is resident
+    Range accesses;  ///< by phase, in `runAccesses`
+    Range stretches; ///< in `stretches`, unless it is resident
+    Range loads;     ///< in `loads`: of the stretches, those of one pack, which
+                     ///< the groups run side by side, together
+    Range residents; ///< in `residents`, filled in with the events
+    Range parts;     ///< in `parts`, likewise
     /// Written by phases on several devices.
     bool exchanged = false;
     bool resident = false;
@@ -56,7 +58,6 @@ private:
     int collectPhase = -1;
     int updatePhase = -1; ///< the section that holds the update
     // Device updates, filled in with the events.
-    std::map<int, int> residents; ///< buffers by device
     int updateBuffer = -1;
     bool loadForUpdate = false;
     /// Behind which part of `updatePhase` the update is; -1: behind the phase.
@@ -73,13 +74,41 @@ private:
     bool stored = false;
   };
 
+  /// A copy that stays on a device.
+  struct Resident {
+    int device = -1, buffer = -1;
+  };
+
+  /// Stretches that begin with a load, in `loaded`.
+  using Loads = Range;
+
   BuildContext &b;
   const Problem &problem;
   const Choices &choices;
-  std::vector<Decision> decisions;
-  std::vector<std::vector<std::pair<int, int>>>
-      uses; ///< (layer, position) of every use of a tensor
-  std::vector<std::vector<Part>> parts; ///< by tensor
+  /// (layer, position) of every use of a tensor.
+  std::vector<std::vector<std::pair<int, int>>> uses;
+
+  // Of the plan at hand.
+  std::vector<Decision> decisions; ///< by tensor
+  std::vector<Access> runAccesses, stretchAccesses;
+  std::vector<Stretch> stretches;
+  std::vector<Loads> loads;
+  std::vector<int> loaded; ///< in `stretches`
+  std::vector<Resident> residents;
+  std::vector<Part> parts;
+  // For a while.
+  struct Placed {
+    int device;
+    Access access;
+  };
+  std::vector<Placed> placed;
+  std::vector<int> latest;  ///< phase by group
+  std::vector<int> packs;   ///< of loads
+  std::vector<int> ordered; ///< tensors
+  struct Spread {
+    int phase, part, tensor;
+  };
+  std::vector<Spread> spread;
 
   int tensorCount() const { return static_cast<int>(problem.tensors.size()); }
   int deviceOf(const Access &access) const {
@@ -89,8 +118,14 @@ private:
     return access.phase == update ? decision.owner : deviceOf(access);
   }
 
-  std::vector<Access> runAccesses(int t) const;
-  void decideExchange(Decision &decision);
+  void findAccesses(int t);
+  Elements<const Access> accessesOf(int t) const {
+    return elementsOf(runAccesses, decisions[t].accesses);
+  }
+  Elements<Part> partsOf(int t) {
+    return elementsOf(parts, decisions[t].parts);
+  }
+  void decideExchange(int t);
   void decideUpdate(int t);
   void followParts(int t);
   bool collects(int t) const;
@@ -101,31 +136,36 @@ private:
   int ordinal(const Access &access, const Decision &decision) const;
   bool staysFor(int t, const Access &from, const Access &to, bool dirty) const;
   void cutStretches(int t);
+  void findLoads(int t);
+  void addLoads(Loads group);
   void addStretch(int t, Stretch &stretch);
 
-  // Stretches that begin with a load.
-  using Loads = std::vector<const Stretch *>;
-  static int phaseOf(const Stretch &load) { return load.accesses[0].phase; }
-  int deviceOf(const Stretch &load) const { return deviceOf(load.accesses[0]); }
+  const Access &firstOf(const Stretch &stretch) const {
+    return stretchAccesses[stretch.accesses.begin];
+  }
+  int phaseOf(const Stretch &load) const { return firstOf(load).phase; }
+  int deviceOf(const Stretch &load) const { return deviceOf(firstOf(load)); }
+  const Stretch &loadAt(Loads group, int i) const {
+    return stretches[loaded[group.begin + i]];
+  }
   Gather gatherOf(int t) const;
-  std::vector<Loads> loadsOf(int t) const;
-  bool canGather(const Loads &loads) const;
-  int gatherPoint(const Loads &loads) const;
+  bool canGather(Loads group) const;
+  int gatherPoint(Loads group) const;
   int makeLoad(int t, const Stretch &load, int need);
   int makeCopy(int t, const Stretch &from, const Stretch &to, int need);
-  int needOf(const Loads &loads) const;
-  void addLoad(int t, const Stretch &load);
-  void gatherFromOne(int t, const Loads &loads);
-  bool gatherSlices(int t, const Loads &loads);
+  int needOf(Loads group) const;
+  void addLoad(int t, Loads group);
+  void gatherFromOne(int t, Loads group);
+  bool gatherSlices(int t, Loads group);
 
   bool holds(int t, const Part &part) const;
   bool isNear(const Part &part, int phase) const;
   void addGradients(int t);
   Part addPart(int t, int use, int group);
-  void storePart(int t, Part &part, std::vector<int> &list);
+  void storePart(int t, Part &part, EventList &list);
   void storeAmong(int t, Part &part);
-  int loadPart(int t, const Part &part, int device, std::vector<int> &list);
-  int copyPart(int t, const Part &part, int device, std::vector<int> &list);
+  int loadPart(int t, const Part &part, int device, EventList &list);
+  int copyPart(int t, const Part &part, int device, EventList &list);
   void leaveBehind(int t, const Part &part);
   int collectPart(int t, const Part &part);
   void makeRoomForOthers(int t, int event);
@@ -143,12 +183,9 @@ private:
   void spreadUpdates();
   void addUpdates();
   void addHostUpdate(int t);
-  void addDeviceUpdate(int t, std::vector<int> &pendingStores,
-                       std::vector<int> &refreshes);
-  void addState(int t, int event, std::vector<int> &list,
-                std::vector<int> &stores);
-  void refreshResidents(int t, std::vector<int> &stores,
-                        std::vector<int> &refreshes);
+  void addDeviceUpdate(int t, EventList &pendingStores, EventList &refreshes);
+  void addState(int t, int event, EventList &list, EventList &stores);
+  void refreshResidents(int t, EventList &stores, EventList &refreshes);
 };
 
 } // namespace harmony::planner

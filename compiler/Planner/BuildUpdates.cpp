@@ -11,10 +11,6 @@
 
 namespace harmony::planner {
 
-static void append(std::vector<int> &to, const std::vector<int> &from) {
-  to.insert(to.end(), from.begin(), from.end());
-}
-
 //===--- gradients ---===//
 
 /// Whether no further phase of its device comes before the section of `phase`
@@ -34,19 +30,21 @@ bool TensorBuilder::holds(int t, const Part &part) const {
 void TensorBuilder::addGradients(int t) {
   int useCount = static_cast<int>(problem.tensors[t].gradientUses.size());
   bool contributes = problem.tensors[t].contribution >= 0;
+  Decision &decision = decisions[t];
+  decision.parts.begin = static_cast<int>(parts.size());
   for (int group = 0; group < choices.groups; ++group)
     for (int use = 0; use < useCount; ++use) {
       Part part = addPart(t, use, group);
-      part.number = group * useCount + use;
       Section &section = b.sections[part.lastPhase];
-      if (decisions[t].onHost && b.isOpen(part.lastPhase))
+      if (decision.onHost && b.isOpen(part.lastPhase))
         storeAmong(t, part);
-      else if (decisions[t].onHost)
+      else if (decision.onHost)
         storePart(t, part, section.stores);
       else if (!contributes && !holds(t, part))
         storePart(t, part, section.storesNow);
-      parts[t].push_back(part);
+      parts.push_back(part);
     }
+  decision.parts.end = static_cast<int>(parts.size());
 }
 
 /// Zeroed once, then added to by the group's backward phases of the layer.
@@ -66,8 +64,8 @@ TensorBuilder::Part TensorBuilder::addPart(int t, int use, int group) {
       b.touch(zero, part.buffer, true);
       Parts adds =
           b.partsOf(p, tensor.gradientUses[use].layer, StepKind::Backward);
-      b.neededBy[zero] = b.firstOf(adds) - 1;
-      (b.isOpen(p) ? b.sections[p].among : b.sections[p].zeros).push_back(zero);
+      b.issues[zero].neededBy = b.firstOf(adds) - 1;
+      b.append(b.isOpen(p) ? b.sections[p].among : b.sections[p].zeros, zero);
     } else if (part.device != phase.device) {
       storePart(t, part, b.sections[part.lastPhase].storesNow);
       part.stored = false;
@@ -86,11 +84,11 @@ TensorBuilder::Part TensorBuilder::addPart(int t, int use, int group) {
   return part;
 }
 
-void TensorBuilder::storePart(int t, Part &part, std::vector<int> &list) {
-  list.push_back(b.makeTransfer(EventKind::StoreGradient, outTensors, t,
-                                part.number, -1,
-                                problem.tensors[t].gradientBytes, part.buffer,
-                                b.gradientHome(t, part.number)));
+void TensorBuilder::storePart(int t, Part &part, EventList &list) {
+  b.append(list,
+           b.makeTransfer(EventKind::StoreGradient, outTensors, t, part.number,
+                          -1, problem.tensors[t].gradientBytes, part.buffer,
+                          b.gradientHome(t, part.number)));
   part.stored = true;
 }
 
@@ -100,9 +98,9 @@ void TensorBuilder::storeAmong(int t, Part &part) {
   const std::vector<GradientUse> &uses = problem.tensors[t].gradientUses;
   int p = part.lastPhase, use = part.number % static_cast<int>(uses.size());
   int last = b.lastOf(b.partsOf(p, uses[use].layer, StepKind::Backward));
-  std::vector<int> &list = b.sections[p].among;
+  EventList &list = b.sections[p].among;
   storePart(t, part, list);
-  b.neededBy[list.back()] = last;
+  b.issues[list.last].neededBy = last;
   int until = last + b.partCount(p) / 2;
   if (until >= b.partCount(p)) {
     until -= b.partCount(p);
@@ -111,27 +109,27 @@ void TensorBuilder::storeAmong(int t, Part &part) {
   if (p >= b.phaseCount())
     return;
   until = std::min(until, b.partCount(p) - 1);
-  int step = b.phases[p].parts[until];
-  b.cover(part.buffer, b.phases[p].runs[until], step, step);
+  PhasePart leaves = b.partAt(p, until);
+  b.cover(part.buffer, leaves.run, leaves.step, leaves.step);
 }
 
 /// The buffer into which the part is loaded from its home.
 int TensorBuilder::loadPart(int t, const Part &part, int device,
-                            std::vector<int> &list) {
+                            EventList &list) {
   int64_t bytes = problem.tensors[t].gradientBytes;
   int buffer = b.makeBuffer(Content::Gradient, device, t, part.number, bytes);
-  list.push_back(b.makeTransfer(EventKind::LoadGradient, inTensors, t,
-                                part.number, -1, bytes, buffer,
-                                b.gradientHome(t, part.number)));
+  b.append(list,
+           b.makeTransfer(EventKind::LoadGradient, inTensors, t, part.number,
+                          -1, bytes, buffer, b.gradientHome(t, part.number)));
   return buffer;
 }
 
 /// The buffer into which the part is copied from the device that has it.
 int TensorBuilder::copyPart(int t, const Part &part, int device,
-                            std::vector<int> &list) {
+                            EventList &list) {
   int64_t bytes = problem.tensors[t].gradientBytes;
   int buffer = b.makeBuffer(Content::Gradient, device, t, part.number, bytes);
-  list.push_back(b.makeCopy(EventKind::CopyGradient, peerGradients, t,
+  b.append(list, b.makeCopy(EventKind::CopyGradient, peerGradients, t,
                             part.number, -1, bytes, part.buffer, buffer));
   return buffer;
 }
@@ -164,10 +162,9 @@ void TensorBuilder::leaveBehind(int t, const Part &part) {
   if (next >= b.phaseCount())
     return;
   int step = b.lastStep(next), last = decisions[t].updatePart;
-  const PhaseInfo &info = b.phases[next];
-  if (last >= 0 && b.phase(next).trips == 1 && last + 1 < b.partCount(next))
-    step = info.parts[last + 1] - 1;
-  b.cover(part.buffer, info.runs[b.partOf(next, step)], step, step);
+  if (last >= 0 && b.phase(next).trips == 1)
+    step = b.partEnd(next, std::min(last, b.partCount(next) - 1));
+  b.cover(part.buffer, b.runOf(next, b.partOf(next, step)), step, step);
 }
 
 /// To the device that updates. Where phases are several Runs, the copy has its
@@ -182,10 +179,10 @@ int TensorBuilder::collectPart(int t, const Part &part) {
   int p = choices.runs > 1 ? ownersPhase(t, layer) : -1;
   if (p < 0)
     return copyPart(t, part, decisions[t].owner, section.updates);
-  std::vector<int> &list =
+  EventList &list =
       decisions[t].updatedBeside ? section.among : section.collected;
   int buffer = copyPart(t, part, decisions[t].owner, list);
-  b.neededBy[list.back()] = coverFromComplete(buffer, p, layer);
+  b.issues[list.last].neededBy = coverFromComplete(buffer, p, layer);
   return buffer;
 }
 
@@ -193,8 +190,8 @@ int TensorBuilder::collectPart(int t, const Part &part) {
 /// gradient of a layer's use; returns the part that does.
 int TensorBuilder::coverFromComplete(int buffer, int p, int layer) {
   int last = b.partOf(p, b.findStep(p, layer, StepKind::Backward));
-  int step = b.phases[p].parts[last];
-  b.cover(buffer, b.phases[p].runs[last], step, step);
+  PhasePart completes = b.partAt(p, last);
+  b.cover(buffer, completes.run, completes.step, completes.step);
   return last;
 }
 
@@ -202,13 +199,13 @@ int TensorBuilder::coverFromComplete(int buffer, int p, int layer) {
 void TensorBuilder::makeRoomForOthers(int t, int event) {
   const Tensor &tensor = problem.tensors[t];
   const Decision &decision = decisions[t];
-  for (const Part &part : parts[t]) {
+  for (const Part &part : partsOf(t)) {
     int buffer = b.makeBuffer(Content::Gradient, decision.owner, t, part.number,
                               choices.others * tensor.gradientBytes);
     b.touch(event, buffer, false);
     int p = decision.updatePhase;
     if (p < b.phaseCount() && p != decision.collectPhase)
-      b.cover(buffer, b.phases[p].runs.front(), 0, 0);
+      b.cover(buffer, b.firstRun(p), 0, 0);
     int layer = tensor.gradientUses[part.number].layer;
     p = choices.runs > 1 ? ownersPhase(t, layer) : -1;
     if (p >= 0)
@@ -219,14 +216,14 @@ void TensorBuilder::makeRoomForOthers(int t, int event) {
 //===--- contributions ---===//
 
 void TensorBuilder::addContributions() {
-  std::vector<int> order;
+  ordered.clear();
   for (int t = 0; t < tensorCount(); ++t)
     if (decisions[t].updated && problem.tensors[t].contribution >= 0)
-      order.push_back(t);
-  std::stable_sort(order.begin(), order.end(), [&](int x, int y) {
+      ordered.push_back(t);
+  std::stable_sort(ordered.begin(), ordered.end(), [&](int x, int y) {
     return decisions[x].lastAdd < decisions[y].lastAdd;
   });
-  for (int t : order)
+  for (int t : ordered)
     decisions[t].onHost ? addHostContribution(t) : addDeviceContribution(t);
 }
 
@@ -235,7 +232,7 @@ void TensorBuilder::addHostContribution(int t) {
   int event = b.makeHostEvent(EventKind::Contribute, t, ownerOf(t));
   b.events[event].onHost = true;
   int point = 0;
-  for (const Part &part : parts[t]) {
+  for (const Part &part : partsOf(t)) {
     b.touchHome(event, b.gradientHome(t, part.number), false);
     point = std::max(point, b.storePoint(part.lastPhase));
   }
@@ -243,7 +240,7 @@ void TensorBuilder::addHostContribution(int t) {
       b.home(HomeKind::Scalar, scalar, -1, problem.scalars[scalar].bytes);
   b.touchHome(event, place, true);
   b.touchHome(b.epilogue, place, false);
-  b.sections[point].hostContributions.push_back(event);
+  b.append(b.sections[point].hostContributions, event);
 }
 
 /// Right behind the last phase that adds, while most parts are still there.
@@ -252,10 +249,10 @@ void TensorBuilder::addDeviceContribution(int t) {
   const Decision &decision = decisions[t];
   int scalar = problem.tensors[t].contribution;
   int64_t bytes = problem.scalars[scalar].bytes;
-  std::vector<int> &list = b.sections[decision.lastAdd].contributions;
+  EventList &list = b.sections[decision.lastAdd].contributions;
   int event = b.makeEvent(EventKind::Contribute, decision.owner, computeLane, t,
                           -1, -1);
-  for (Part &part : parts[t]) {
+  for (Part &part : partsOf(t)) {
     bool hold = holds(t, part);
     bool there = hold || isNear(part, decision.lastAdd);
     if (there && part.device == decision.owner) {
@@ -280,8 +277,8 @@ void TensorBuilder::addDeviceContribution(int t) {
   int buffer = b.makeBuffer(Content::Scalar, decision.owner, scalar, -1, bytes);
   int place = b.home(HomeKind::Scalar, scalar, -1, bytes);
   b.touch(event, buffer, true);
-  list.push_back(event);
-  list.push_back(b.makeTransfer(EventKind::StoreScalar, outValues, scalar, -1,
+  b.append(list, event);
+  b.append(list, b.makeTransfer(EventKind::StoreScalar, outValues, scalar, -1,
                                 -1, bytes, buffer, place));
   b.touchHome(b.epilogue, place, false);
 }
@@ -312,7 +309,7 @@ int TensorBuilder::besidePhase(int t) const {
 /// tensor or adds to its gradient.
 int TensorBuilder::completePart(int t, int p) const {
   Parts parts = 1;
-  for (const Access &access : decisions[t].accesses)
+  for (const Access &access : accessesOf(t))
     if (access.phase >= b.phases[p].band && access.phase < b.phases[p].bandEnd)
       parts |= access.parts;
   for (const GradientUse &use : problem.tensors[t].gradientUses)
@@ -339,56 +336,57 @@ int TensorBuilder::earliestPart(int t) const {
 /// Evenly over the parts of their phase, so that states come and go while it
 /// computes; in the order in which gradients are complete.
 void TensorBuilder::spreadUpdates() {
-  std::map<int, std::vector<std::pair<int, int>>> byPhase; // part, tensor
+  spread.clear();
   for (int t = tensorCount() - 1; t >= 0; --t)
     if (int part = earliestPart(t); part >= 0)
-      byPhase[decisions[t].updatePhase].push_back({part, t});
-  for (auto &[phase, list] : byPhase) {
-    std::stable_sort(
-        list.begin(), list.end(),
-        [](const auto &x, const auto &y) { return x.first < y.first; });
-    int count = static_cast<int>(list.size()), parts = b.partCount(phase);
+      spread.push_back({decisions[t].updatePhase, part, t});
+  std::stable_sort(
+      spread.begin(), spread.end(), [](const Spread &x, const Spread &y) {
+        return x.phase != y.phase ? x.phase < y.phase : x.part < y.part;
+      });
+  for (size_t begin = 0, end; begin < spread.size(); begin = end) {
+    for (end = begin;
+         end < spread.size() && spread[end].phase == spread[begin].phase;)
+      ++end;
+    int count = static_cast<int>(end - begin);
+    int partCount = b.partCount(spread[begin].phase);
     for (int i = 0; i < count; ++i) {
-      auto [earliest, t] = list[i];
-      int part = std::max(earliest, 1 + i * (parts - 1) / count);
-      if (part + 1 < parts || decisions[t].updatedBeside)
-        decisions[t].updatePart = part;
+      const Spread &one = spread[begin + i];
+      int part = std::max(one.part, 1 + i * (partCount - 1) / count);
+      if (part + 1 < partCount || decisions[one.tensor].updatedBeside)
+        decisions[one.tensor].updatePart = part;
     }
   }
 }
 
 void TensorBuilder::addUpdates() {
   spreadUpdates();
-  std::vector<int> order;
+  ordered.clear();
   for (int t = 0; t < tensorCount(); ++t)
     if (decisions[t].updated)
-      order.push_back(t);
-  std::stable_sort(order.begin(), order.end(), [&](int x, int y) {
+      ordered.push_back(t);
+  std::stable_sort(ordered.begin(), ordered.end(), [&](int x, int y) {
     return decisions[x].updatePhase < decisions[y].updatePhase;
   });
-  std::vector<int> pendingStores, refreshes;
+  EventList pendingStores, refreshes;
   int phase = -1;
-  auto flush = [&] {
-    if (phase >= 0)
-      append(b.sections[phase].stores, pendingStores);
-    pendingStores.clear();
-  };
-  for (int t : order) {
-    if (decisions[t].updatePhase != phase)
-      flush();
+  for (int t : ordered) {
+    if (decisions[t].updatePhase != phase && phase >= 0)
+      b.append(b.sections[phase].stores, pendingStores);
     phase = decisions[t].updatePhase;
     if (problem.tensors[t].stateBytes > 0)
       b.stateHome(t);
     if (decisions[t].onHost)
       addHostUpdate(t);
     else if (decisions[t].byOthers)
-      for (const Part &part : parts[t])
+      for (const Part &part : partsOf(t))
         leaveBehind(t, part);
     else
       addDeviceUpdate(t, pendingStores, refreshes);
   }
-  flush();
-  append(b.sections[b.phaseCount()].stores, refreshes);
+  if (phase >= 0)
+    b.append(b.sections[phase].stores, pendingStores);
+  b.append(b.sections[b.phaseCount()].stores, refreshes);
 }
 
 void TensorBuilder::addHostUpdate(int t) {
@@ -403,47 +401,46 @@ void TensorBuilder::addHostUpdate(int t) {
   auto storePoint = [&](int p) { return b.isOpen(p) ? p : b.storePoint(p); };
   if (point < b.phaseCount())
     point = storePoint(point);
-  for (const Part &part : parts[t]) {
+  for (const Part &part : partsOf(t)) {
     b.touchHome(event, b.gradientHome(t, part.number), false);
     point = std::max(point, storePoint(part.lastPhase));
   }
-  for (const Access &access : decision.accesses)
+  for (const Access &access : accessesOf(t))
     if (access.writes != 0)
       point = std::max(point, b.storePoint(access.phase));
-  b.sections[point].hostUpdates.push_back(event);
+  b.append(b.sections[point].hostUpdates, event);
 }
 
 /// Load what is missing, update, store what does not stay. With overlap the
 /// stores of one tensor are issued after the update of the next.
-void TensorBuilder::addDeviceUpdate(int t, std::vector<int> &pendingStores,
-                                    std::vector<int> &refreshes) {
+void TensorBuilder::addDeviceUpdate(int t, EventList &pendingStores,
+                                    EventList &refreshes) {
   const Decision &decision = decisions[t];
   const Tensor &tensor = problem.tensors[t];
   Section &section = b.sections[decision.updatePhase];
   bool among = decision.updatePart >= 0;
-  std::vector<int> loads;
-  std::vector<int> &list = among ? loads : section.updates;
+  EventList before, stores;
+  EventList &list = among ? before : section.updates;
   int event =
       b.makeEvent(EventKind::Update, decision.owner, computeLane, t, -1, -1);
-  std::vector<int> stores;
   b.touchStepScalars(event, false);
 
   if (decision.loadForUpdate)
-    list.push_back(b.makeTransfer(EventKind::LoadTensor, inTensors, t, -1, -1,
+    b.append(list, b.makeTransfer(EventKind::LoadTensor, inTensors, t, -1, -1,
                                   tensor.bytes, decision.updateBuffer,
                                   b.tensorHome(t)));
   b.touch(event, decision.updateBuffer, true);
   if (decision.resident)
     refreshResidents(t, stores, refreshes);
   else {
-    stores.push_back(b.makeTransfer(EventKind::StoreTensor, outTensors, t, -1,
+    b.append(stores, b.makeTransfer(EventKind::StoreTensor, outTensors, t, -1,
                                     -1, tensor.bytes, decision.updateBuffer,
                                     b.tensorHome(t)));
     storeBehind(t, decision.updateBuffer);
   }
   if (tensor.stateBytes > 0)
     addState(t, event, list, stores);
-  for (Part &part : parts[t]) {
+  for (Part &part : partsOf(t)) {
     int buffer = part.buffer;
     if (part.stored) {
       buffer = loadPart(t, part, decision.owner, list);
@@ -458,23 +455,19 @@ void TensorBuilder::addDeviceUpdate(int t, std::vector<int> &pendingStores,
   if (choices.others > 0)
     makeRoomForOthers(t, event);
   if (among) {
-    for (int load : loads)
-      b.neededBy[load] = decision.updatePart - 1;
-    for (int store : stores)
-      b.neededBy[store] = decision.updatePart;
-    b.neededBy[event] = decision.updatePart;
-    append(section.among, loads);
-    section.among.push_back(event);
-    append(section.among, stores);
+    for (int e = before.first; e >= 0; e = b.issues[e].next)
+      b.issues[e].neededBy = decision.updatePart - 1;
+    for (int e = stores.first; e >= 0; e = b.issues[e].next)
+      b.issues[e].neededBy = decision.updatePart;
+    b.issues[event].neededBy = decision.updatePart;
+    b.append(section.among, before);
+    b.append(section.among, event);
+    b.append(section.among, stores);
     return;
   }
-  list.push_back(event);
-  append(list, pendingStores);
-  pendingStores.clear();
-  if (choices.overlap)
-    pendingStores = std::move(stores);
-  else
-    append(list, stores);
+  b.append(list, event);
+  b.append(list, pendingStores);
+  b.append(choices.overlap ? pendingStores : list, stores);
 }
 
 /// Whether its owner runs a phase between the last part's coming and the update
@@ -493,12 +486,11 @@ void TensorBuilder::storeBehind(int t, int buffer) {
     return;
   int next = b.nextOn(decisions[t].owner, decisions[t].updatePhase);
   if (next < b.phaseCount())
-    b.cover(buffer, b.phases[next].runs.back(), b.lastStep(next),
-            b.lastStep(next));
+    b.cover(buffer, b.lastRun(next), b.lastStep(next), b.lastStep(next));
 }
 
-void TensorBuilder::addState(int t, int event, std::vector<int> &list,
-                             std::vector<int> &stores) {
+void TensorBuilder::addState(int t, int event, EventList &list,
+                             EventList &stores) {
   // All of one tensor in so many, where others have the rest.
   int64_t bytes = problem.tensors[t].stateBytes * (choices.others + 1);
   int owner = decisions[t].owner;
@@ -513,35 +505,35 @@ void TensorBuilder::addState(int t, int event, std::vector<int> &list,
   b.touch(event, buffer, true);
   // While the owner runs the phase in between, if there is one.
   if (isUpdatedLater(t))
-    b.cover(buffer, b.phases[decisions[t].updatePhase].runs.front(), 0, 0);
-  list.push_back(b.makeTransfer(EventKind::LoadState, inTensors, t, -1, -1,
+    b.cover(buffer, b.firstRun(decisions[t].updatePhase), 0, 0);
+  b.append(list, b.makeTransfer(EventKind::LoadState, inTensors, t, -1, -1,
                                 bytes, buffer, b.stateHome(t)));
-  stores.push_back(b.makeTransfer(EventKind::StoreState, outTensors, t, -1, -1,
+  b.append(stores, b.makeTransfer(EventKind::StoreState, outTensors, t, -1, -1,
                                   bytes, buffer, b.stateHome(t)));
   storeBehind(t, buffer);
 }
 
 /// The copies of the devices that do not update. What goes through the host is
 /// loaded at the end, where nothing is held up behind it.
-void TensorBuilder::refreshResidents(int t, std::vector<int> &stores,
-                                     std::vector<int> &refreshes) {
+void TensorBuilder::refreshResidents(int t, EventList &stores,
+                                     EventList &refreshes) {
   const Decision &decision = decisions[t];
   int64_t bytes = problem.tensors[t].bytes;
   bool stored = false;
-  for (auto [device, buffer] : decision.residents) {
+  for (auto [device, buffer] : elementsOf(residents, decision.residents)) {
     if (device == decision.owner)
       continue;
     if (b.canCopy(decision.owner, device)) {
-      stores.push_back(b.makeCopy(EventKind::CopyTensor, peerTensors, t, -1, -1,
+      b.append(stores, b.makeCopy(EventKind::CopyTensor, peerTensors, t, -1, -1,
                                   bytes, decision.updateBuffer, buffer));
       continue;
     }
     if (!stored)
-      stores.push_back(b.makeTransfer(EventKind::StoreTensor, outTensors, t, -1,
-                                      -1, bytes, decision.updateBuffer,
-                                      b.tensorHome(t)));
+      b.append(stores,
+               b.makeTransfer(EventKind::StoreTensor, outTensors, t, -1, -1,
+                              bytes, decision.updateBuffer, b.tensorHome(t)));
     stored = true;
-    refreshes.push_back(b.makeTransfer(EventKind::LoadTensor, inTensors, t, -1,
+    b.append(refreshes, b.makeTransfer(EventKind::LoadTensor, inTensors, t, -1,
                                        -1, bytes, buffer, b.tensorHome(t)));
   }
 }

@@ -18,50 +18,46 @@ void ValueBuilder::emit() {
 }
 
 /// Made and used up in one microbatch of one phase.
-bool ValueBuilder::isInner(const Flow &flow, const Segment &segment) const {
-  return segment.source == Source::Run && segment.accesses.size() == 1 &&
-         !segment.copied && !flow.accesses[segment.accesses[0]].stores;
+bool ValueBuilder::isInner(const Segment &segment) const {
+  return segment.source == Source::Run && segment.first == segment.last &&
+         !segment.copied && !accesses[segment.first].stores;
 }
 
 /// Buffers for the stretches that it stays on a device, transfers and copies in
 /// between.
 void ValueBuilder::emitFlow(const Flow &flow) {
-  std::vector<int> buffers;
-  for (const Segment &segment : flow.segments) {
-    if (isInner(flow, segment)) {
-      int p = flow.accesses[segment.accesses[0]].phase;
-      if (flow.content == Content::Value)
-        addInnerValue(flow.value, p, StepKind::Forward, Content::Value);
+  bool isGradient = flow.content == Content::ValueGradient;
+  for (Segment &segment : elementsOf(segments, flow.segments)) {
+    int first = accesses[segment.first].phase;
+    if (isInner(segment)) {
+      if (isGradient)
+        addInnerGradient(flow.value, first);
       else
-        addInnerGradient(flow.value, p);
-      buffers.push_back(-1);
+        addInnerValue(flow.value, first, StepKind::Forward, Content::Value);
       continue;
     }
-    buffers.push_back(makeSegmentBuffer(flow, segment));
-    int buffer = buffers.back();
-    for (int i : segment.accesses) {
-      const Access &access = flow.accesses[i];
-      b.touchRuns(access.phase, access.parts, buffer, access.writes);
-    }
-    int first = flow.accesses[segment.accesses[0]].phase;
-    bool isGradient = flow.content == Content::ValueGradient;
+    int buffer = segment.buffer = makeSegmentBuffer(flow, segment);
+    for (int i = segment.first; i >= 0; i = accesses[i].next)
+      b.touchRuns(accesses[i].phase, accesses[i].parts, buffer,
+                  accesses[i].writes);
     if (segment.source == Source::Batch || segment.source == Source::Home) {
-      addLoad(flow, flow.accesses[segment.accesses[0]],
+      addLoad(flow, accesses[segment.first],
               transfer(flow, first, true, buffer), buffer);
     } else if (segment.source == Source::Copy) {
-      int from = flow.accesses[segment.from].phase;
-      b.sections[from].after.push_back(b.makeCopy(
-          isGradient ? EventKind::CopyValueGradient : EventKind::CopyValue,
-          peerValues, flow.value, -1, from,
-          problem.values[flow.value].bytes(b.phase(from).microbatch),
-          buffers[flow.accesses[segment.from].segment], buffer));
+      int from = accesses[segment.from].phase;
+      b.append(
+          b.sections[from].after,
+          b.makeCopy(isGradient ? EventKind::CopyValueGradient
+                                : EventKind::CopyValue,
+                     peerValues, flow.value, -1, from,
+                     problem.values[flow.value].bytes(b.phase(from).microbatch),
+                     segments[accesses[segment.from].segment].buffer, buffer));
       coverCopied(buffer, from);
     }
-    for (int i : segment.accesses)
-      if (flow.accesses[i].stores) {
-        int p = flow.accesses[i].phase;
-        b.sections[p].after.push_back(transfer(flow, p, false, buffer));
-      }
+    for (int i = segment.first; i >= 0; i = accesses[i].next)
+      if (accesses[i].stores)
+        b.append(b.sections[accesses[i].phase].after,
+                 transfer(flow, accesses[i].phase, false, buffer));
   }
 }
 
@@ -71,15 +67,16 @@ void ValueBuilder::addLoad(const Flow &flow, const Access &access, int event,
   int p = access.phase;
   const PhaseInfo &info = b.phases[p];
   int need = b.firstOf(access.parts);
-  b.neededBy[event] = need;
+  b.issues[event].neededBy = need;
   int ahead = std::max(1, b.partCount(p) / 8);
   int part = b.phase(p).trips == 1 ? std::max(0, need - ahead) : 0;
   if (flow.content == Content::ValueGradient && info.split > 0)
     part = std::max(part, b.partOf(p, info.split));
-  b.sections[p].values.push_back({part, event});
+  b.issues[event].part = part;
+  b.append(b.sections[p].values, event);
   if (part == 0 && need < ahead && mayComeAhead(flow, p)) {
-    const std::vector<int> &runs = b.phases[info.previous].runs;
-    int run = b.phase(info.previous).trips == 1 ? runs.back() : runs.front();
+    int run = b.phase(info.previous).trips == 1 ? b.lastRun(info.previous)
+                                                : b.firstRun(info.previous);
     int step = b.events[run].firstStep;
     b.cover(buffer, run, step, step);
   }
@@ -89,18 +86,18 @@ void ValueBuilder::addLoad(const Flow &flow, const Access &access, int event,
 /// its device begins, and that phase has none of it.
 bool ValueBuilder::mayComeAhead(const Flow &flow, int p) const {
   int before = b.phases[p].previous;
+  Elements<const Access> all = elementsOf(accesses, flow.accesses);
   return choices.stay && choices.valuesAhead && before >= 0 &&
-         std::all_of(flow.accesses.begin(), flow.accesses.end(),
-                     [&](const Access &access) {
-                       return access.phase != before &&
-                              (!access.stores || !overlap(access.phase, p) ||
-                               access.phase < before || access.phase > p);
-                     });
+         std::all_of(all.begin(), all.end(), [&](const Access &access) {
+           return access.phase != before &&
+                  (!access.stores || !overlap(access.phase, p) ||
+                   access.phase < before || access.phase > p);
+         });
 }
 
 int ValueBuilder::makeSegmentBuffer(const Flow &flow, const Segment &segment) {
-  const Phase &phase = b.phase(flow.accesses[segment.accesses[0]].phase);
-  bool ring = segment.accesses.size() == 1 &&
+  const Phase &phase = b.phase(accesses[segment.first].phase);
+  bool ring = segment.first == segment.last &&
               (segment.source != Source::Copy || segment.ring);
   return b.makeBuffer(flow.content, phase.device, flow.value, -1,
                       problem.values[flow.value].bytes(phase.microbatch),
@@ -116,7 +113,7 @@ void ValueBuilder::coverCopied(int buffer, int from) {
   for (const auto *list : {&b.devicePhases[device], &b.foreignWork[device]}) {
     auto it = std::lower_bound(list->begin(), list->end(), b.phases[from].root);
     if (it != list->end() && *it < from)
-      b.cover(buffer, b.phases[*it].runs.front(), 0, 0);
+      b.cover(buffer, b.firstRun(*it), 0, 0);
   }
 }
 
@@ -143,7 +140,7 @@ int ValueBuilder::transfer(const Flow &flow, int p, bool load, int buffer) {
   int event = b.makeTransfer(kinds[isGradient][load],
                              load ? inValues : outValues, flow.value, -1, p,
                              value.bytes(phase.microbatch), buffer, -1);
-  if (isGradient || !value.isInput())
+  if (!b.peaksOnly && (isGradient || !value.isInput()))
     b.draft.homeTouches.push_back(
         {event, homeOf(flow), !load,
          phase.firstSample * value.bytesPerSample +

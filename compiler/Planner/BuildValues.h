@@ -31,7 +31,8 @@ private:
     Parts parts = 0;     ///< that touch it
     Parts writes = 0;    ///< those of them that write it
     bool stores = false; ///< to the home, behind this phase
-    int segment = -1;
+    int segment = -1;    ///< in `segments`
+    int next = -1;       ///< of its segment, in `accesses`
   };
 
   enum class Source {
@@ -43,9 +44,10 @@ private:
 
   /// A stretch that microbatches stay on a device.
   struct Segment {
-    std::vector<int> accesses; ///< ascending, all of one chain
+    int first = -1, last = -1; ///< accesses, ascending, all of one chain
     Source source = Source::Run;
     int from = -1;       ///< Copy: the access behind which it is copied
+    int buffer = -1;     ///< filled in with the events
     bool copied = false; ///< to another segment
     bool ring = false;   ///< Copy: into a ring
   };
@@ -54,24 +56,43 @@ private:
   struct Flow {
     int value = -1;
     Content content = Content::Value;
-    std::vector<Access> accesses; ///< by phase
-    std::vector<Segment> segments;
+    Range accesses; ///< by phase, in `accesses`
+    Range segments; ///< in `segments`
   };
 
   /// A copy to a single phase, which may be into a ring.
   struct Edge {
     int from = 0, to = 0; ///< phases
-    int flow = 0, segment = 0;
+    int segment = 0;
   };
 
   BuildContext &b;
   const Problem &problem;
   const Choices &choices;
   std::vector<Flow> flows; ///< of values and gradients, by value
+  std::vector<Access> accesses;
+  std::vector<Segment> segments;
+  // For a while.
+  struct Member {
+    int chain, access;
+  };
+  std::vector<Member> members;
+  struct Open {
+    int device, segment;
+  };
+  std::vector<Open> open;
+  std::vector<int> sources; ///< accesses
+  /// Who had samples [begin, end) last.
+  struct Last {
+    int64_t begin, end;
+    int access;
+  };
+  std::vector<Last> latest; ///< by samples
+  std::vector<Edge> edges;
 
-  std::vector<Access> valueAccesses(int v) const;
-  Access backwardAccess(int v, int consumer, int p) const;
-  std::vector<Access> gradientAccesses(int v) const;
+  Range findAccesses(int v);
+  Parts partsBackward(int v, int consumer, int p) const;
+  Range findGradientAccesses(int v);
 
   bool overlap(int p, int q) const;
   bool isNext(int p, int q) const;
@@ -81,11 +102,12 @@ private:
   void checkPassing(int v, int p, int q) const;
 
   int addSegment(Flow &flow, int access, Source source, int from = -1);
-  void join(Flow &flow, int access, int segment);
+  void join(int access, int segment);
   void linkValue(Flow &flow);
-  void linkChain(Flow &flow, const std::vector<int> &chain);
+  void linkChain(Flow &flow, const Member *begin, const Member *end);
   void linkGradient(Flow &flow);
-  void loadFromOthers(Flow &flow, int access, const std::vector<int> &sources);
+  void takeLatest(int64_t begin, int64_t end, int access);
+  void loadFromSources(Flow &flow, int access);
   bool wasThere(const Flow &flow, int access) const;
   void splitRuns(int p, int before);
 
@@ -94,7 +116,7 @@ private:
 
   void addLoad(const Flow &flow, const Access &access, int event, int buffer);
   bool mayComeAhead(const Flow &flow, int p) const;
-  bool isInner(const Flow &flow, const Segment &segment) const;
+  bool isInner(const Segment &segment) const;
   void emitFlow(const Flow &flow);
   int makeSegmentBuffer(const Flow &flow, const Segment &segment);
   void coverCopied(int buffer, int from);

@@ -516,12 +516,12 @@ std::vector<int64_t> Filling::peaksOf(const Problem &of, const Machine &on,
   for (const Known &last : known)
     if (last.of == &of && last.choices == choices)
       return last.peaks;
-  Plan plan = build(of, on, choices).plan;
-  built += static_cast<int64_t>(plan.events.size());
+  PlanBuilder::Peaks peaks = builderOf(of, on).peaks(choices);
+  built += peaks.events;
   constexpr size_t most = 16;
   if (known.size() == most)
     known.pop_front();
-  known.push_back({&of, choices, liveBytes(plan)});
+  known.push_back({&of, choices, std::move(peaks.bytes)});
   return known.back().peaks;
 }
 

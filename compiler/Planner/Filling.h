@@ -102,6 +102,11 @@ public:
     return problem.training && options.recompute == Recompute::None;
   }
 
+  /// The plan of some choices: see PlanBuilder::build.
+  Draft &build(const Choices &choices) const {
+    return builderOf(problem, machine).build(choices);
+  }
+
   /// Events of all plans built so far: what the search spends its time on.
   int64_t effort() const { return built; }
   void spend(int64_t events) { built += events; }
@@ -116,6 +121,7 @@ private:
   mutable int64_t built = 0;
 
   mutable std::map<int, std::optional<OneGroup>> oneGroups; ///< by count
+  mutable std::map<const Problem *, PlanBuilder> builders;
 
   /// What was built last: a ladder begins where another one ends.
   struct Known {
@@ -144,6 +150,9 @@ private:
   std::vector<int> tensorOrder() const;
   void keepOutputs(Decisions &decisions) const;
 
+  PlanBuilder &builderOf(const Problem &of, const Machine &on) const {
+    return builders.try_emplace(&of, of, on).first->second;
+  }
   /// By device, of what build() makes.
   std::vector<int64_t> peaksOf(const Problem &of, const Machine &on,
                                const Choices &choices) const;

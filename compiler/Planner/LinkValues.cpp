@@ -22,17 +22,15 @@
 
 #include "compiler/Planner/BuildValues.h"
 
-#include <map>
-
 namespace harmony::planner {
 
 //===--- accesses ---===//
 
 /// Phases that use a value as Content::Value: its producer's, and those that
 /// read it without making it again.
-std::vector<ValueBuilder::Access> ValueBuilder::valueAccesses(int v) const {
+Range ValueBuilder::findAccesses(int v) {
   const Value &value = problem.values[v];
-  std::vector<Access> accesses;
+  int begin = static_cast<int>(accesses.size());
   if (!value.isInput())
     for (int p : b.forwardPhases[value.producer]) {
       Parts made = b.partsOf(p, value.producer, StepKind::Forward);
@@ -41,35 +39,33 @@ std::vector<ValueBuilder::Access> ValueBuilder::valueAccesses(int v) const {
   for (int consumer : value.consumers) {
     for (int p : b.forwardPhases[consumer])
       accesses.push_back({p, b.partsOf(p, consumer, StepKind::Forward), 0});
-    for (int p : b.backwardPhases[consumer]) {
-      Access access = backwardAccess(v, consumer, p);
-      if (access.parts != 0)
-        accesses.push_back(access);
-    }
+    for (int p : b.backwardPhases[consumer])
+      if (Parts parts = partsBackward(v, consumer, p); parts != 0)
+        accesses.push_back({p, parts, 0});
   }
-  return mergeByPhase(std::move(accesses));
+  return mergeByPhase(accesses, begin);
 }
 
 /// What a consumer's backward phase reads of the value itself rather than of a
 /// copy that the phase makes again.
-ValueBuilder::Access ValueBuilder::backwardAccess(int v, int consumer,
-                                                  int p) const {
+Parts ValueBuilder::partsBackward(int v, int consumer, int p) const {
   const Phase &phase = b.phase(p);
   if (int producer = problem.values[v].producer;
       producer >= phase.firstLayer && b.makesAgain(p, producer))
-    return {p, 0, 0};
+    return 0;
   Parts parts = 0;
-  if (b.readsAgain(p, consumer, b.inputUse(consumer, v)))
+  const ValueUse &use = b.inputUse(consumer, v);
+  if (b.readsAgain(p, consumer, use))
     parts = b.partsOf(p, consumer, StepKind::Recompute);
-  if (b.inputUse(consumer, v).backwardReads)
+  if (use.backwardReads)
     parts |= b.partsOf(p, consumer, StepKind::Backward);
-  return {p, parts, 0};
+  return parts;
 }
 
 /// Phases that add to the gradient, and those that consume it.
-std::vector<ValueBuilder::Access> ValueBuilder::gradientAccesses(int v) const {
+Range ValueBuilder::findGradientAccesses(int v) {
   const Value &value = problem.values[v];
-  std::vector<Access> accesses;
+  int begin = static_cast<int>(accesses.size());
   for (int consumer : value.consumers)
     if (b.inputUse(consumer, v).gradient)
       for (int p : b.backwardPhases[consumer]) {
@@ -79,7 +75,7 @@ std::vector<ValueBuilder::Access> ValueBuilder::gradientAccesses(int v) const {
   for (int p : b.backwardPhases[value.producer])
     accesses.push_back(
         {p, b.partsOf(p, value.producer, StepKind::Backward), 0});
-  return mergeByPhase(std::move(accesses));
+  return mergeByPhase(accesses, begin);
 }
 
 //===--- what may pass how ---===//
@@ -110,13 +106,17 @@ bool ValueBuilder::copiesBetween(Place place, int p, int q) const {
 /// they need the samples in a buffer of their own, and an operand is found by
 /// its samples.
 bool ValueBuilder::usedBetween(const Flow &flow, int p, int q) const {
-  return std::any_of(
-      flow.accesses.begin(), flow.accesses.end(), [&](const Access &access) {
-        int other = access.phase;
-        return p < other && other < q &&
-               b.phases[other].chain != b.phases[q].chain &&
-               b.phase(other).device == b.phase(q).device && overlap(other, q);
-      });
+  Elements<const Access> all = elementsOf(accesses, flow.accesses);
+  const Access *access = std::upper_bound(
+      all.begin(), all.end(), p,
+      [](int phase, const Access &access) { return phase < access.phase; });
+  for (; access != all.end() && access->phase < q; ++access) {
+    int other = access->phase;
+    if (b.phases[other].chain != b.phases[q].chain &&
+        b.phase(other).device == b.phase(q).device && overlap(other, q))
+      return true;
+  }
+  return false;
 }
 
 /// Through the home from one phase to another of different microbatches.
@@ -139,95 +139,118 @@ void ValueBuilder::checkPassing(int v, int p, int q) const {
 //===--- ways ---===//
 
 void ValueBuilder::link() {
+  flows.clear();
+  accesses.clear();
+  segments.clear();
   for (int v = 0; v < static_cast<int>(problem.values.size()); ++v) {
     Flow &flow = flows.emplace_back();
     flow.value = v;
-    flow.accesses = valueAccesses(v);
+    flow.accesses = findAccesses(v);
     linkValue(flow);
     if (!problem.values[v].differentiable)
       continue;
     Flow &gradient = flows.emplace_back();
     gradient.value = v;
     gradient.content = Content::ValueGradient;
-    gradient.accesses = gradientAccesses(v);
+    gradient.accesses = findGradientAccesses(v);
     linkGradient(gradient);
   }
   chooseRings();
 }
 
 int ValueBuilder::addSegment(Flow &flow, int access, Source source, int from) {
-  int segment = static_cast<int>(flow.segments.size());
-  flow.segments.push_back({{access}, source, from});
-  flow.accesses[access].segment = segment;
+  int segment = static_cast<int>(segments.size());
+  segments.push_back({access, access, source, from});
+  flow.segments.end = segment + 1;
+  accesses[access].segment = segment;
   if (source == Source::Copy)
-    flow.segments[flow.accesses[from].segment].copied = true;
+    segments[accesses[from].segment].copied = true;
   return segment;
 }
 
-void ValueBuilder::join(Flow &flow, int access, int segment) {
-  flow.segments[segment].accesses.push_back(access);
-  flow.accesses[access].segment = segment;
+void ValueBuilder::join(int access, int segment) {
+  int &last = segments[segment].last;
+  accesses[last].next = access;
+  last = access;
+  accesses[access].segment = segment;
 }
 
 void ValueBuilder::linkValue(Flow &flow) {
-  std::map<int, std::vector<int>> chains;
-  for (int i = 0; i < static_cast<int>(flow.accesses.size()); ++i)
-    chains[b.phases[flow.accesses[i].phase].chain].push_back(i);
-  for (const auto &[number, chain] : chains)
-    linkChain(flow, chain);
+  auto isBefore = [](const Member &x, const Member &y) {
+    return x.chain < y.chain;
+  };
+  members.clear();
+  for (int i = flow.accesses.begin; i < flow.accesses.end; ++i)
+    members.push_back({b.phases[accesses[i].phase].chain, i});
+  if (!std::is_sorted(members.begin(), members.end(), isBefore))
+    std::stable_sort(members.begin(), members.end(), isBefore);
+  flow.segments.begin = flow.segments.end = static_cast<int>(segments.size());
+  const Member *all = members.data();
+  for (size_t begin = 0, end; begin < members.size(); begin = end) {
+    for (end = begin;
+         end < members.size() && members[end].chain == members[begin].chain;)
+      ++end;
+    linkChain(flow, all + begin, all + end);
+  }
 }
 
 /// The producer makes a value once; every other device gets it from there or
 /// from the home.
-void ValueBuilder::linkChain(Flow &flow, const std::vector<int> &chain) {
+void ValueBuilder::linkChain(Flow &flow, const Member *begin,
+                             const Member *end) {
   const Value &value = problem.values[flow.value];
   Place place = choices.place[flow.value];
-  int producer = flow.accesses[chain.front()].writes != 0 ? chain.front() : -1;
+  int producer = accesses[begin->access].writes != 0 ? begin->access : -1;
   if (producer >= 0 && value.output)
-    flow.accesses[producer].stores = true;
-  std::map<int, int> open; // segments by device
-  for (int i : chain) {
-    int p = flow.accesses[i].phase;
-    auto [it, isFirst] = open.insert({b.phase(p).device, -1});
-    if (!isFirst) {
-      int last = flow.segments[it->second].accesses.back();
-      if (staysBetween(place, flow.accesses[last].phase, p) &&
-          !usedBetween(flow, flow.accesses[last].phase, p)) {
-        join(flow, i, it->second);
+    accesses[producer].stores = true;
+  open.clear();
+  for (const Member *member = begin; member != end; ++member) {
+    int i = member->access, p = accesses[i].phase;
+    int device = b.phase(p).device;
+    auto it = std::find_if(open.begin(), open.end(), [&](const Open &other) {
+      return other.device == device;
+    });
+    bool isFirst = it == open.end();
+    if (isFirst) {
+      it = open.insert(open.end(), {device, -1});
+    } else {
+      int last = accesses[segments[it->segment].last].phase;
+      if (staysBetween(place, last, p) && !usedBetween(flow, last, p)) {
+        join(i, it->segment);
         continue;
       }
     }
     if (value.isInput()) {
-      it->second = addSegment(flow, i, Source::Batch);
+      it->segment = addSegment(flow, i, Source::Batch);
     } else if (i == producer) {
-      it->second = addSegment(flow, i, Source::Run);
+      it->segment = addSegment(flow, i, Source::Run);
     } else if (isFirst && producer >= 0 &&
-               copiesBetween(place, flow.accesses[producer].phase, p) &&
-               !usedBetween(flow, flow.accesses[producer].phase, p)) {
-      it->second = addSegment(flow, i, Source::Copy, producer);
+               copiesBetween(place, accesses[producer].phase, p) &&
+               !usedBetween(flow, accesses[producer].phase, p)) {
+      it->segment = addSegment(flow, i, Source::Copy, producer);
     } else {
-      std::vector<int> sources;
+      sources.clear();
       if (producer >= 0)
         sources.push_back(producer);
-      for (int j = 0; producer < 0 && j < i; ++j)
-        if (flow.accesses[j].writes != 0 && overlap(flow.accesses[j].phase, p))
+      for (int j = flow.accesses.begin; producer < 0 && j < i; ++j)
+        if (accesses[j].writes != 0 && overlap(accesses[j].phase, p))
           sources.push_back(j);
-      loadFromOthers(flow, i, sources);
-      it->second = flow.accesses[i].segment;
+      loadFromSources(flow, i);
+      it->segment = accesses[i].segment;
     }
   }
 }
 
-void ValueBuilder::loadFromOthers(Flow &flow, int access,
-                                  const std::vector<int> &sources) {
+/// An access loads what `sources` store.
+void ValueBuilder::loadFromSources(Flow &flow, int access) {
   addSegment(flow, access, Source::Home);
-  int p = flow.accesses[access].phase;
+  int p = accesses[access].phase;
   int64_t samples = 0;
   for (int source : sources) {
-    const Phase &from = b.phase(flow.accesses[source].phase);
+    const Phase &from = b.phase(accesses[source].phase);
     const Phase &to = b.phase(p);
-    checkPassing(flow.value, flow.accesses[source].phase, p);
-    flow.accesses[source].stores = true;
+    checkPassing(flow.value, accesses[source].phase, p);
+    accesses[source].stores = true;
     samples += std::min(from.firstSample + from.trips * from.microbatch,
                         to.firstSample + to.trips * to.microbatch) -
                std::max(from.firstSample, to.firstSample);
@@ -243,56 +266,61 @@ void ValueBuilder::loadFromOthers(Flow &flow, int access,
 /// From consumer to consumer, each adding to it, then to the producer.
 void ValueBuilder::linkGradient(Flow &flow) {
   Place place = choices.gradientPlace[flow.value];
-  // Who had samples last: intervals by their first sample.
-  struct Last {
-    int64_t end;
-    int access;
-  };
-  std::map<int64_t, Last> latest;
-  for (int i = 0; i < static_cast<int>(flow.accesses.size()); ++i) {
-    int p = flow.accesses[i].phase;
+  flow.segments.begin = flow.segments.end = static_cast<int>(segments.size());
+  latest.clear();
+  for (int i = flow.accesses.begin; i < flow.accesses.end; ++i) {
+    int p = accesses[i].phase;
     int64_t begin = b.phase(p).firstSample;
-    int64_t end = begin + b.phase(p).trips * b.phase(p).microbatch;
-    auto it = latest.upper_bound(begin);
-    if (it != latest.begin() && std::prev(it)->second.end > begin)
-      --it;
-    std::vector<int> sources;
-    std::vector<std::pair<int64_t, Last>> rest;
-    while (it != latest.end() && it->first < end) {
-      sources.push_back(it->second.access);
-      if (it->first < begin)
-        rest.push_back({it->first, {begin, it->second.access}});
-      if (it->second.end > end)
-        rest.push_back({end, it->second});
-      it = latest.erase(it);
-    }
-    latest[begin] = {end, i};
-    latest.insert(rest.begin(), rest.end());
-
+    takeLatest(begin, begin + b.phase(p).trips * b.phase(p).microbatch, i);
     for (int source : sources)
-      splitRuns(p, flow.accesses[source].phase);
+      splitRuns(p, accesses[source].phase);
     if (sources.empty()) {
       addSegment(flow, i, Source::Run);
       continue;
     }
-    int before = flow.accesses[sources.front()].phase;
+    int before = accesses[sources.front()].phase;
     bool direct = b.phases[before].chain == b.phases[p].chain;
     bool same = b.phase(before).device == b.phase(p).device;
     if (direct && same && staysBetween(place, before, p))
-      join(flow, i, flow.accesses[sources.front()].segment);
+      join(i, accesses[sources.front()].segment);
     else if (direct && copiesBetween(place, before, p) && !wasThere(flow, i))
       addSegment(flow, i, Source::Copy, sources.front());
     else
-      loadFromOthers(flow, i, sources);
+      loadFromSources(flow, i);
   }
+}
+
+/// Samples go to an access: `sources` are those that had some of them.
+void ValueBuilder::takeLatest(int64_t begin, int64_t end, int access) {
+  auto first =
+      std::partition_point(latest.begin(), latest.end(),
+                           [&](const Last &last) { return last.end <= begin; });
+  auto behind = first;
+  sources.clear();
+  for (; behind != latest.end() && behind->begin < end; ++behind)
+    sources.push_back(behind->access);
+  // What is left of them in front and behind.
+  Last pieces[3];
+  int count = 0;
+  if (first != behind && first->begin < begin)
+    pieces[count++] = {first->begin, begin, first->access};
+  pieces[count++] = {begin, end, access};
+  if (first != behind && std::prev(behind)->end > end)
+    pieces[count++] = {end, std::prev(behind)->end, std::prev(behind)->access};
+  int replaced = static_cast<int>(std::min<long>(count, behind - first));
+  std::copy(pieces, pieces + replaced, first);
+  if (replaced < count)
+    latest.insert(first + replaced, pieces + replaced, pieces + count);
+  else
+    latest.erase(first + replaced, behind);
 }
 
 /// Whether an earlier sum of the same samples was on the device: the place of a
 /// copy may have to be free since before that was gone.
 bool ValueBuilder::wasThere(const Flow &flow, int access) const {
-  int p = flow.accesses[access].phase;
-  for (int i = 0; i < access; ++i) {
-    int q = flow.accesses[i].phase;
+  int p = accesses[access].phase;
+  for (int i = flow.accesses.begin; i < access; ++i) {
+    int q = accesses[i].phase;
     if (b.phase(q).device == b.phase(p).device &&
         b.phases[q].chain == b.phases[p].chain)
       return true;
@@ -312,17 +340,15 @@ void ValueBuilder::splitRuns(int p, int before) {
 //===--- rings ---===//
 
 void ValueBuilder::chooseRings() {
-  std::vector<Edge> edges;
-  for (int f = 0; f < static_cast<int>(flows.size()); ++f)
-    for (int s = 0; s < static_cast<int>(flows[f].segments.size()); ++s) {
-      const Segment &segment = flows[f].segments[s];
-      if (segment.source != Source::Copy || segment.accesses.size() > 1)
-        continue;
-      int from = flows[f].accesses[segment.from].phase;
-      if (b.phase(from).trips > choices.slots)
-        edges.push_back(
-            {from, flows[f].accesses[segment.accesses[0]].phase, f, s});
-    }
+  edges.clear();
+  for (int s = 0; s < static_cast<int>(segments.size()); ++s) {
+    const Segment &segment = segments[s];
+    if (segment.source != Source::Copy || segment.first != segment.last)
+      continue;
+    int from = accesses[segment.from].phase;
+    if (b.phase(from).trips > choices.slots)
+      edges.push_back({from, accesses[segment.first].phase, s});
+  }
   std::stable_sort(edges.begin(), edges.end(),
                    [](const Edge &a, const Edge &c) {
                      return a.from != c.from ? a.from < c.from : a.to < c.to;
@@ -330,7 +356,7 @@ void ValueBuilder::chooseRings() {
   for (const Edge &edge : edges) {
     if (!mayRing(edge.from, edge.to))
       continue;
-    flows[edge.flow].segments[edge.segment].ring = true;
+    segments[edge.segment].ring = true;
     for (int x = edge.from + 1; x <= edge.to; ++x)
       if (overlap(x, edge.from))
         b.phases[x].root = std::min(b.phases[x].root, b.phases[edge.from].root);

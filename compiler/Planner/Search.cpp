@@ -132,7 +132,7 @@ private:
       for (Updates updates : space.updatePlaces()) {
         Decisions decisions = filling.base(leastLayout(form), updates);
         decisions.choices.peers = false;
-        Plan plan = build(problem, machine, decisions.choices).plan;
+        Plan &plan = filling.build(decisions.choices).plan;
         allocate(plan);
         plan.peakBytes.resize(devices, 0);
         leasts.push_back({std::move(plan.peakBytes), std::move(decisions)});

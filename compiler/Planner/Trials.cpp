@@ -133,7 +133,7 @@ bool isSame(const Layout &a, const Layout &b) {
 //===----------------------------------------------------------------------===//
 
 Plan Trials::complete(const Choices &choices) const {
-  Draft draft = build(problem, machine, choices);
+  Draft &draft = filling.build(choices);
   allocate(draft.plan, capacity);
   draft.plan.peakBytes.resize(devices, 0);
   synchronize(draft);
@@ -154,7 +154,7 @@ std::vector<int64_t> Trials::consider(const Decisions &decisions,
   for (const Trial &other : list)
     if (other.choices.choices == decisions.choices)
       return std::vector<int64_t>(devices, 0);
-  Draft draft = build(problem, machine, decisions.choices);
+  Draft &draft = filling.build(decisions.choices);
   Plan &plan = draft.plan;
   allocate(plan, capacity);
   plan.peakBytes.resize(devices, 0);

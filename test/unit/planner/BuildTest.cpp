@@ -5,9 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/Planner/Json.h"
 #include "test/unit/planner/Problems.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <numeric>
 
@@ -264,6 +266,30 @@ TEST(Build, TimelinesNeverDeadlock) {
     std::iota(preference.begin(), preference.end(), 0);
     std::shuffle(preference.begin(), preference.end(), generator);
     ASSERT_TRUE(runsByTimelines(plan, preference)) << "round " << round;
+  }
+}
+
+/// What is kept from one plan to the next leaves no trace in it, and the memory
+/// that is found without making a plan is that of the plan.
+TEST(Build, BuilderMakesWhatBuildMakes) {
+  std::mt19937 generator(4);
+  for (int round = 0; round < 100; ++round) {
+    Problem problem = randomSizes(generator);
+    Machine machine = randomMachine(1 + round % 8, generator);
+    PlanBuilder builder(problem, machine);
+    for (int plan = 0; plan < 4; ++plan) {
+      Choices choices = randomChoices(problem, machine, generator);
+      Draft once = build(problem, machine, choices);
+      PlanBuilder::Peaks peaks = builder.peaks(choices);
+      EXPECT_EQ(peaks.bytes, liveBytes(once.plan));
+      EXPECT_EQ(peaks.events, static_cast<int64_t>(once.plan.events.size()));
+      Draft &draft = builder.build(choices);
+      for (Draft *each : {&once, &draft}) {
+        allocate(each->plan);
+        synchronize(*each);
+      }
+      ASSERT_EQ(toJson(draft.plan), toJson(once.plan)) << "round " << round;
+    }
   }
 }
 
