@@ -147,7 +147,7 @@ private:
   std::vector<Proposal> neighbours(const Shape &shape, Updates updates) {
     std::vector<int64_t> sizes;
     if (!options.microbatch)
-      sizes = space.microbatches(shape.groups);
+      sizes = space.triedMicrobatches(shape.groups);
     Layout here = shapes.layoutOf(shape);
     std::vector<Proposal> proposals;
     for (const Shape &other : shapes.around(shape, sizes)) {

@@ -84,13 +84,8 @@ public:
       return refuse(problem, machine, least.peaks);
     if (options.randomSeed)
       considerRandom();
-    else if (problem.training)
-      searchLayouts();
     else
-      for (int64_t u : space.microbatchOrder({1, 1}))
-        searchEvaluation(u);
-    if (!options.randomSeed && problem.training)
-      refine(trials, space, shapes, estimator, options);
+      searchSizes();
     if (trials.empty())
       trials.consider(least.choices);
     if (trials.empty())
@@ -146,6 +141,21 @@ private:
         filling.keepAll() ? Placement::Mirror : Placement::Ring,
         evenPartition(problem.layerCount(), options.layersPerPack.value_or(1)),
         space.microbatches(form.groups).front());
+  }
+
+  /// With more microbatches where nothing fits otherwise.
+  void searchSizes() {
+    for (;; space.mostTrips *= 10) {
+      if (problem.training)
+        searchLayouts();
+      else
+        for (int64_t u : space.microbatchOrder({1, 1}))
+          searchEvaluation(u);
+      if (!trials.empty() || space.mostTrips >= problem.batch)
+        break;
+    }
+    if (problem.training)
+      refine(trials, space, shapes, estimator, options);
   }
 
   void considerRandom() {
@@ -279,6 +289,7 @@ private:
     Search search(one->problem, single, alone, estimated, groups - 1,
                   machine.hasLink(0, 1));
     search.trials.limitEffort(mostEffortFor(problem) * 4 / 5); // small plans
+    search.space.mostTrips = space.mostTrips;
     search.searchLayouts();
     refine(search.trials, search.space, search.shapes, search.estimator, alone);
     effortAlone += search.filling.effort();

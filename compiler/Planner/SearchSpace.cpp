@@ -126,8 +126,18 @@ double SearchSpace::computeBound(Form form, int64_t microbatch) const {
   return seconds / form.pipeline;
 }
 
+std::vector<int64_t> SearchSpace::triedMicrobatches(int groups) const {
+  std::vector<int64_t> sizes = microbatches(groups);
+  int64_t share = sharesOf(problem.batch, groups).front();
+  auto first = std::find_if(sizes.begin(), sizes.end(),
+                            [&](int64_t u) { return share / u <= mostTrips; });
+  if (first != sizes.end())
+    sizes.erase(sizes.begin(), first);
+  return sizes;
+}
+
 std::vector<int64_t> SearchSpace::microbatchOrder(Form form) const {
-  std::vector<int64_t> order = microbatches(form.groups);
+  std::vector<int64_t> order = triedMicrobatches(form.groups);
   std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
     double x = computeBound(form, a), y = computeBound(form, b);
     return x != y ? x < y : a > b;

@@ -49,6 +49,11 @@ public:
   /// Sizes that the shares of so many groups can be split into, ascending.
   std::vector<int64_t> microbatches(int groups) const;
 
+  /// Those of them with which a group has no more than `mostTrips`
+  /// microbatches, each of which is simulated, or all if there are none.
+  std::vector<int64_t> triedMicrobatches(int groups) const;
+  int64_t mostTrips = 10'000;
+
   /// The same, those of the least computeBound first.
   std::vector<int64_t> microbatchOrder(Form form) const;
 
