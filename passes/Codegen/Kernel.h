@@ -22,6 +22,10 @@
 
 namespace harmony::codegen {
 
+/// On an scf.if without an else, an f64: the part of the times that it is
+/// taken, where that is known. For estimates (passes/Tasks/KernelWork).
+inline constexpr llvm::StringLiteral kTakenAttr = "harmony.taken";
+
 /// Where the elements of a tensor lie: element (i0, i1, ..) at base + sum i_k *
 /// strides[k], in elements. A stride may be 0 (an operand's repeated axis) or
 /// negative. Elements of i1 take a byte each.

@@ -123,6 +123,9 @@ harmony::codegen::emitScatterAdd(nn::ScatterAddOp op, const KernelSpec &spec,
                                       row, high));
             auto guard = scf::IfOp::create(builder, loc, isMine,
                                            /*withElseRegion=*/false);
+            // An index is that of one row.
+            guard->setAttr(kTakenAttr, builder.getF64FloatAttr(
+                                           1.0 / static_cast<double>(table)));
             OpBuilder::InsertionGuard insertion(builder);
             builder.setInsertionPointToStart(guard.thenBlock());
             Value to = getAddress(builder, loc, memory, tableBase,

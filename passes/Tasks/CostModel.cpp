@@ -120,9 +120,11 @@ double CostModel::modelled(const LaunchCost &launch) const {
   double seconds = launch.bytes / (bandwidth(launch.bytes) * share);
   if (launch.calls > 0) {
     double calls = static_cast<double>(launch.calls);
+    double computing = std::ceil(calls / workers) * (launch.flops / calls) /
+                       productRate(launch);
+    // Measured rates are those of operands in caches, which come there first.
     seconds =
-        std::max(seconds, std::ceil(calls / workers) * (launch.flops / calls) /
-                              productRate(launch));
+        rates.empty() ? std::max(seconds, computing) : seconds + computing;
   } else if (device().operationsPerSecond > 0) {
     seconds = std::max(seconds, launch.operations /
                                     (device().operationsPerSecond * share));
@@ -208,8 +210,8 @@ std::string CostModel::report() const {
   if (!measurements)
     return "";
   char scales[64];
-  std::snprintf(scales, sizeof(scales), "%.2f, backward times %.2f", scale(false),
-                scale(true));
+  std::snprintf(scales, sizeof(scales), "%.2f, backward times %.2f",
+                scale(false), scale(true));
   std::string text = measurements->where + ": " + std::to_string(used.size()) +
                      " tasks have measured costs";
   if (!missing.empty() || !changed.empty())

@@ -7,6 +7,8 @@
 
 #include "passes/Tasks/KernelWork.h"
 
+#include "passes/Codegen/Kernel.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -38,8 +40,10 @@ static double weightOf(Operation *op) {
   return 0;
 }
 
+/// Of f32 in a register of the wider instruction set.
+static constexpr int64_t lanes = 16;
+
 static double operationsOf(Operation *op) {
-  constexpr double lanes = 16;
   Type type = op->getNumResults() == 1 ? op->getResult(0).getType() : Type();
   auto vector = dyn_cast_or_null<VectorType>(type);
   Type element = vector ? vector.getElementType() : type;
@@ -47,10 +51,21 @@ static double operationsOf(Operation *op) {
   if (!element || (!vector && !isa<FloatType>(element)))
     return 0;
   double elements = vector ? static_cast<double>(vector.getNumElements()) : 1;
-  return weightOf(op) * std::max(elements, lanes);
+  return weightOf(op) * std::max<double>(elements, lanes);
 }
 
 static double operationsOf(Block &block);
+
+/// Whether the loop's steps are single elements, each by itself and without
+/// positions to compare: LLVM takes a register of them at a time.
+static bool isElementwise(scf::ForOp loop) {
+  return loop.getInitArgs().empty() &&
+         llvm::none_of(loop.getBody()->getOperations(), [](Operation &op) {
+           return op.getNumRegions() > 0 || isa<arith::CmpIOp>(op) ||
+                  llvm::any_of(op.getResultTypes(),
+                               [](Type type) { return isa<VectorType>(type); });
+         });
+}
 
 /// Of a loop over a part of the kernel's range: for one index. Of several that
 /// share a range the one with the longest steps has most of it.
@@ -64,10 +79,30 @@ static double operationsOf(scf::ForOp loop, int64_t &dynamicStep) {
       matchPattern(loop.getUpperBound(), m_ConstantInt(&high))) {
     int64_t extent = high.getSExtValue() - low.getSExtValue();
     int64_t trips = (extent + step.getSExtValue() - 1) / step.getSExtValue();
-    return body * static_cast<double>(std::max<int64_t>(0, trips));
+    trips = std::max<int64_t>(0, trips);
+    if (step.isOne() && isElementwise(loop))
+      trips = llvm::divideCeil(trips, lanes);
+    return body * static_cast<double>(trips);
   }
   dynamicStep = step.getSExtValue();
   return body / static_cast<double>(dynamicStep);
+}
+
+/// Of its regions, of which a condition takes one: the longest, as often as the
+/// kernel's author says that it is taken.
+static double operationsInside(Operation &op) {
+  double sum = 0, most = 0;
+  for (Region &region : op.getRegions()) {
+    double operations = 0;
+    for (Block &inner : region)
+      operations += operationsOf(inner);
+    sum += operations;
+    most = std::max(most, operations);
+  }
+  if (!isa<scf::IfOp>(op))
+    return sum;
+  auto taken = op.getAttrOfType<FloatAttr>(codegen::kTakenAttr);
+  return taken ? most * taken.getValueAsDouble() : most;
 }
 
 static double operationsOf(Block &block) {
@@ -76,10 +111,7 @@ static double operationsOf(Block &block) {
   for (Operation &op : block) {
     auto loop = dyn_cast<scf::ForOp>(op);
     if (!loop) {
-      sum += operationsOf(&op);
-      for (Region &region : op.getRegions())
-        for (Block &inner : region)
-          sum += operationsOf(inner);
+      sum += operationsOf(&op) + operationsInside(op);
       continue;
     }
     int64_t step = 0;

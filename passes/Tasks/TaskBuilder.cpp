@@ -63,10 +63,25 @@ void TaskBuilder::Launch::touch(const View &view, Type type,
                       view.span(tensor.getShape()) * size, access});
 }
 
+/// Read and written. Of a table that rows are gathered from, no more than is
+/// written.
+static double bytesOf(const TaskBuilder::Launch &launch) {
+  double read = 0, written = 0;
+  for (const TaskBuilder::Launch::Operand &operand : launch.operands)
+    if (operand.access != schedule::Access::Read)
+      written += static_cast<double>(operand.bytes);
+  for (const TaskBuilder::Launch::Operand &operand : launch.operands)
+    if (operand.access == schedule::Access::Read) {
+      double bytes = static_cast<double>(operand.bytes);
+      read +=
+          launch.family == HM_FAMILY_GATHER ? std::min(bytes, written) : bytes;
+    }
+  return read + written;
+}
+
 static LaunchCost costOf(const TaskBuilder::Launch &launch) {
   LaunchCost cost;
-  for (const TaskBuilder::Launch::Operand &operand : launch.operands)
-    cost.bytes += static_cast<double>(operand.bytes);
+  cost.bytes = bytesOf(launch);
   cost.flops = launch.flops;
   switch (launch.kind) {
   case TaskBuilder::Launch::Kind::Product: {
@@ -83,9 +98,12 @@ static LaunchCost costOf(const TaskBuilder::Launch &launch) {
             positions = c.blockSamples * c.out[0] * c.out[1];
     bool ofWeights = c.direction == HM_CONVOLUTION_WEIGHTS;
     cost.calls = llvm::divideCeil(c.samples, c.blockSamples);
-    cost.rows = ofWeights ? window : positions;
-    cost.columns = c.outputs;
-    cost.depth = ofWeights ? positions : window;
+    // Registers are filled with positions, or with the window, however few the
+    // outputs are: the library is as fast as with products of long sides.
+    constexpr int64_t least = 256;
+    cost.rows = std::max(least, ofWeights ? window : positions);
+    cost.columns = std::max(least, c.outputs);
+    cost.depth = std::max(least, ofWeights ? positions : window);
     break;
   }
   case TaskBuilder::Launch::Kind::Kernel:

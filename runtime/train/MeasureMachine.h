@@ -20,15 +20,15 @@ namespace harmony::runtime {
 /// threads > 0 (which compute),
 ///   launch_s                one launch
 ///   products                [rows, columns, depth, FLOP/s of a worker] of one
-///                           call, all workers computing
+///                           call on operands in caches, all workers computing
 ///   memory                  [bytes, bytes/s of all workers] of a kernel that
-///                           touches so many
+///                           touches so many, a third of them from afar
 ///   operations_per_s        elementwise f32, all workers
 ///   update_bytes_per_s      read and written by adamw, all workers
 ///   copy_in_bytes_per_s, copy_out_bytes_per_s, copy_both_bytes_per_s
 ///                           a copy beside computing workers; two at once
 ///   copy_s                  the least copy
-/// Takes about 15 s. Throws NoDevice without the instruction set.
+/// Each is the median of rounds spread over all the time. Takes about 15 s. Throws NoDevice without the instruction set.
 std::string measureMachine(HmIsa isa, unsigned threads);
 
 } // namespace harmony::runtime

@@ -84,6 +84,14 @@ TEST(CostModel, RatesAreInterpolated) {
   EXPECT_NEAR(rate(1000, 1000, 1000), 64e9, 100);
 }
 
+TEST(CostModel, MeasuredProductsWaitForMemory) {
+  planner::Machine machine = makeMachine();
+  machine.devices[0].products = {{16, 16, 16, 2e9}};
+  LaunchCost launch = product(2, 16, 16, 16);
+  launch.bytes = 5e6;
+  EXPECT_DOUBLE_EQ(secondsOf(machine, launch), 5e6 / 1e9 + launch.flops / 2e9);
+}
+
 TEST(CostModel, KernelsAreBoundByMemoryOrOperations) {
   planner::Machine machine = makeMachine();
   planner::Device &device = machine.devices[0];
@@ -217,6 +225,74 @@ TEST(KernelWork, CountsLoopsAndFunctions) {
   EXPECT_DOUBLE_EQ(countOperations(*module, "k"), 4 * 32 * (1 + 20) + 16);
   EXPECT_DOUBLE_EQ(countOperations(*module, "flat"), 10);
   EXPECT_DOUBLE_EQ(countOperations(*module, "none"), 0);
+}
+
+TEST(KernelWork, CountsWhatConditionsTake) {
+  MLIRContext context;
+  context.loadDialect<func::FuncDialect, scf::SCFDialect, arith::ArithDialect,
+                      vector::VectorDialect>();
+  auto module = parseSourceString<ModuleOp>(R"(
+    func.func private @either.body(%x: vector<32xf32>, %c: i1) {
+      scf.if %c {
+        %0 = arith.addf %x, %x : vector<32xf32>
+        %1 = arith.addf %0, %x : vector<32xf32>
+      } else {
+        %0 = arith.addf %x, %x : vector<32xf32>
+      }
+      return
+    }
+    func.func private @seldom.body(%x: vector<32xf32>, %c: i1) {
+      scf.if %c {
+        %0 = arith.addf %x, %x : vector<32xf32>
+      } {harmony.taken = 0.25}
+      return
+    })",
+                                            &context);
+  ASSERT_TRUE(module);
+  EXPECT_DOUBLE_EQ(countOperations(*module, "either"), 2 * 32);
+  EXPECT_DOUBLE_EQ(countOperations(*module, "seldom"), 32 * 0.25);
+}
+
+TEST(KernelWork, ElementwiseLoopsTakeRegisters) {
+  MLIRContext context;
+  context
+      .loadDialect<func::FuncDialect, scf::SCFDialect, arith::ArithDialect>();
+  auto module = parseSourceString<ModuleOp>(R"(
+    func.func private @each.body(%s: f32) {
+      %c0 = arith.constant 0 : i64
+      %c1 = arith.constant 1 : i64
+      %c40 = arith.constant 40 : i64
+      scf.for %i = %c0 to %c40 step %c1 : i64 {
+        %0 = arith.addf %s, %s : f32
+      }
+      return
+    }
+    func.func private @chain.body(%s: f32) {
+      %c0 = arith.constant 0 : i64
+      %c1 = arith.constant 1 : i64
+      %c40 = arith.constant 40 : i64
+      %0 = scf.for %i = %c0 to %c40 step %c1 iter_args(%sum = %s) -> (f32) : i64 {
+        %1 = arith.addf %sum, %s : f32
+        scf.yield %1 : f32
+      }
+      return
+    }
+    func.func private @positions.body(%s: f32) {
+      %c0 = arith.constant 0 : i64
+      %c1 = arith.constant 1 : i64
+      %c40 = arith.constant 40 : i64
+      scf.for %i = %c0 to %c40 step %c1 : i64 {
+        %0 = arith.cmpi slt, %i, %c1 : i64
+        %1 = arith.addf %s, %s : f32
+      }
+      return
+    })",
+                                            &context);
+  ASSERT_TRUE(module);
+  // Registers of 16: three steps where they are taken together, or 40.
+  EXPECT_DOUBLE_EQ(countOperations(*module, "each"), 3 * 16);
+  EXPECT_DOUBLE_EQ(countOperations(*module, "chain"), 40 * 16);
+  EXPECT_DOUBLE_EQ(countOperations(*module, "positions"), 40 * 16);
 }
 
 } // namespace
