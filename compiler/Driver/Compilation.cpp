@@ -408,9 +408,10 @@ int Compilation::reportNumerics() const {
                  (pins.microbatch
                       ? ""
                       : "; the key is of microbatches of several sizes, which "
-                        "cannot be pinned: give the plan that has it, or "
-                        "make one of one size (--microbatch), whose key can "
-                        "be kept"));
+                        "cannot be pinned: give the plan that has it "
+                        "(--plan-out of the command that made it), or make "
+                        "one of one size (--microbatch), whose key can be "
+                        "kept"));
   if (pins.key.empty() && measurements && training &&
       measurements->numericsKey != numericsKey)
     llvm::errs() << "harmonyc: note: numerics key " << numericsKey
