@@ -16,8 +16,9 @@ namespace harmony::planner {
 
 namespace {
 
-/// Executions simulated: the first fills the queues, the last two are compared;
-/// beside the last, as beside any other, the one that follows begins.
+/// Executions simulated: the first fills the queues, the last two count, of
+/// which one may take longer than the other; beside the last, as beside any
+/// other, the one that follows begins.
 constexpr int executions = 6, following = 1;
 
 /// What the last iteration of an event takes beside workSeconds(): a phase that
@@ -164,7 +165,8 @@ std::vector<double> deviceSeconds(const Plan &plan, const Problem &problem,
 void simulate(Plan &plan, const Problem &problem, const Machine &machine) {
   QueueTimes times = execute(plan, problem, machine, nullptr);
   plan.firstSeconds = times.finish.front();
-  plan.seconds = times.finish[executions - 1] - times.finish[executions - 2];
+  plan.seconds =
+      (times.finish[executions - 1] - times.finish[executions - 3]) / 2;
   std::vector<double> busy = deviceSeconds(plan, problem, machine);
   plan.computeSeconds = *std::max_element(busy.begin(), busy.end());
 }
