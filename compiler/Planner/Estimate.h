@@ -26,7 +26,7 @@ struct LayoutCost {
   double seconds = 0;
   /// Of the busiest link or what links share, where nothing stays on devices.
   double transfers = 0;
-  /// Whether every pack has room in its device's memory.
+  /// Whether every pack may have room in its device's memory.
   bool fits = true;
 };
 
@@ -53,6 +53,7 @@ private:
     double saved = 0;       ///< saved blocks and inner values, all layers
     double segment = 0;     ///< those of the largest segment
     double largest = 0;     ///< of one layer: saved block, workspace, values
+    double beside = 0;      ///< of one layer: the least that is not in `saved`
     double inputs = 0;      ///< of a sample: values from other packs
     double stashes = 0;     ///< of a sample: what segments begin with
     double leaves = 0;      ///< what a forward pack leaves for backward packs
@@ -64,6 +65,7 @@ private:
     double in = 0, out = 0; ///< bytes over its links to the host
     double needed = 0;      ///< bytes of all that could stay
     double most = 0;        ///< bytes of the largest pack
+    double least = 0;       ///< those that it cannot do without
     double ahead = 0; ///< bytes of a pack's tensors and gradients, at most
     double saved = 0; ///< bytes of all saved blocks that may be kept
     double peer = 0;  ///< bytes that it sends to the other groups

@@ -50,18 +50,39 @@ double RangeMaximum::of(int from, int to) const {
 LayerTable::LayerTable(const Problem &problem) {
   if (!problem.training)
     return;
-  tensors = gradients = {0};
-  for (const Layer &layer : problem.layers) {
-    double bytes = 0, ofGradients = 0;
+  tensors = gradients = inputs = {0};
+  std::vector<int> userOf(problem.tensors.size(), -1);
+  for (int l = 0; l < problem.layerCount(); ++l) {
+    const Layer &layer = problem.layers[l];
+    double bytes = 0, ofGradients = 0, ofInputs = 0, ofOutputs = 0;
     for (const TensorUse &use : layer.tensors) {
       const Tensor &tensor = problem.tensors[use.tensor];
       bytes += static_cast<double>(tensor.bytes);
       ofGradients +=
           use.gradient ? static_cast<double>(tensor.gradientBytes) : 0;
+      int &user = userOf[use.tensor];
+      if (user >= 0)
+        shared.push_back({user, l, static_cast<double>(tensor.bytes)});
+      user = l;
     }
+    for (const ValueUse &use : layer.inputs)
+      if (problem.values[use.value].isInput())
+        ofInputs +=
+            static_cast<double>(problem.values[use.value].bytesPerSample);
+    for (int v : layer.outputs)
+      ofOutputs += static_cast<double>(problem.values[v].bytesPerSample);
+    inputs.push_back(inputs.back() + ofInputs);
+    outputs.push_back(ofOutputs);
     tensors.push_back(tensors.back() + bytes);
     gradients.push_back(gradients.back() + ofGradients);
   }
+  // Of those that matter there are few.
+  constexpr size_t most = 8;
+  std::stable_sort(
+      shared.begin(), shared.end(),
+      [](const Shared &a, const Shared &b) { return a.bytes > b.bytes; });
+  if (shared.size() > most)
+    shared.resize(most);
   for (const Tensor &tensor : problem.tensors)
     states += static_cast<double>(tensor.stateBytes);
   crossing.assign(problem.layers.size() + 1, 0);
@@ -73,7 +94,7 @@ LayerTable::LayerTable(const Problem &problem) {
     SizeTable &of = sizes.emplace_back();
     of.microbatch = u;
     of.forward = of.backward = of.saved = of.stashes = {0};
-    std::vector<double> beside, largest;
+    std::vector<double> beside, largest, leanBeside, leanLargest;
     for (int l = 0; l < problem.layerCount(); ++l) {
       const Cost &cost = problem.cost(l, u);
       double values = 0;
@@ -88,9 +109,17 @@ LayerTable::LayerTable(const Problem &problem) {
           std::max(cost.forwardWorkspace, cost.backwardWorkspace));
       beside.push_back(2 * values + workspace);
       largest.push_back(saved + 3 * values + workspace);
+      double ends = values + crossing[l] * static_cast<double>(u);
+      leanBeside.push_back(
+          std::max(static_cast<double>(cost.backwardWorkspace) + ends,
+                   static_cast<double>(cost.forwardWorkspace)));
+      leanLargest.push_back(saved + static_cast<double>(cost.forwardWorkspace) +
+                            ends);
     }
     of.beside = RangeMaximum(std::move(beside));
     of.largest = RangeMaximum(std::move(largest));
+    of.leanBeside = RangeMaximum(std::move(leanBeside));
+    of.leanLargest = RangeMaximum(std::move(leanLargest));
   }
 }
 
@@ -202,7 +231,7 @@ public:
     for (int end : all.backwardEnds)
       leaves[end] = 1;
     for (int l = 0; l < layers; ++l)
-      left[l + 1] = left[l] + (leaves[l] ? outputs(l) : 0);
+      left[l + 1] = left[l] + (leaves[l] ? table.outputs[l] : 0);
     return leaves;
   }
 
@@ -214,9 +243,10 @@ public:
       const Size &size = admitted[i];
       const SizeTable &of = *size.of;
       for (int from = layers - 1; from >= 0; --from) {
-        double bytes = held(from, layers, true) + of.beside.of(from, layers) +
-                       edges(size, from, layers, true) + of.saved[layers] -
-                       of.saved[from];
+        double bytes =
+            held(from, layers, true) +
+            (shape.lean ? of.leanBeside : of.beside).of(from, layers) +
+            edges(size, from, layers, true) + savedOf(size, from, layers);
         if (bytes > room && from + 1 < layers)
           break;
         double toPass = passing(size, from);
@@ -314,23 +344,22 @@ private:
   /// and segment, sums over the layers before.
   std::vector<double> left;
 
-  double outputs(int layer) const {
-    double bytes = 0;
-    for (int v : problem.layers[layer].outputs)
-      bytes += static_cast<double>(problem.values[v].bytesPerSample);
-    return bytes;
-  }
-
   /// Of the first `layers`, those of the last Run of their backward: tensors of
   /// the others are updated before.
   static int lastOf(int layers) { return (layers + fineRuns - 1) / fineRuns; }
   /// Of what is swapped by microbatches.
-  static double slots(const Size &size) { return std::min(2.0, size.trips); }
+  double slots(const Size &size) const {
+    return shape.lean ? 1 : std::min(2.0, size.trips);
+  }
 
   double held(int from, int to, bool backward) const {
     double bytes = 0;
-    if (!shape.resident)
+    if (!shape.resident) {
       bytes += table.tensors[to] - table.tensors[from];
+      for (const LayerTable::Shared &tensor : table.shared)
+        if (from <= tensor.first && tensor.last < to)
+          bytes -= tensor.bytes;
+    }
     if (backward)
       bytes += table.gradients[to] - table.gradients[from];
     return shape.ahead ? 2 * bytes : bytes;
@@ -338,10 +367,20 @@ private:
 
   /// Values at both ends, and in backward their gradients.
   double edges(const Size &size, int from, int to, bool backward) const {
-    double bytes = table.crossing[from] + table.crossing[to];
-    if (backward)
-      bytes += table.crossing[from];
+    double bytes = backward ? table.crossing[from] : 0;
+    if (shape.lean) // What a layer reads and writes is beside it.
+      bytes += table.inputs[to] - table.inputs[from];
+    else
+      bytes += table.crossing[from] + table.crossing[to];
     return bytes * slots(size) * static_cast<double>(size.of->microbatch);
+  }
+
+  /// Saved blocks and outputs of a pack; its last outputs are not read in it.
+  double savedOf(const Size &size, int from, int to) const {
+    double bytes = size.of->saved[to] - size.of->saved[from];
+    if (shape.lean)
+      bytes -= table.outputs[to - 1] * static_cast<double>(size.of->microbatch);
+    return bytes;
   }
 
   /// From a pack to one of another microbatch size through the host: one
@@ -357,7 +396,7 @@ private:
   /// fewest that leave room for what they begin with; 0: there is none.
   int segmentsOf(const Size &size, int from, int to, double room) const {
     const SizeTable &of = *size.of;
-    double saved = of.saved[to] - of.saved[from];
+    double saved = savedOf(size, from, to);
     if (saved <= room)
       return 1;
     double stashes = slots(size) * (of.stashes[to] - of.stashes[from]);
@@ -378,16 +417,18 @@ private:
     const SizeTable &of = *size.of;
     double bytes = held(from, end, backward) + edges;
     if (!backward) {
-      bytes += of.largest.of(from, end) +
-               slots(size) * static_cast<double>(of.microbatch) *
-                   (left[end] - left[from]);
+      bytes += (shape.lean ? of.leanLargest : of.largest).of(from, end);
+      // Of one microbatch, each leaves before the next is there.
+      if (!shape.lean || size.trips > 1)
+        bytes += slots(size) * static_cast<double>(of.microbatch) *
+                 (left[end] - left[from]);
       return {std::max(0.0, bytes - room), 1};
     }
-    double beside = of.beside.of(from, end);
+    double beside = (shape.lean ? of.leanBeside : of.beside).of(from, end);
     int segments = segmentsOf(size, from, end, room - bytes - beside);
     if (segments > 0)
       return {0, segments};
-    bytes += beside + of.saved[end] - of.saved[from];
+    bytes += beside + savedOf(size, from, end);
     return {std::max(0.0, bytes - room), 0};
   }
 
@@ -503,8 +544,8 @@ Packer::~Packer() = default;
 
 Layout Packer::layoutOf(const Shape &shape) {
   ShapePacker packs(*this, shape);
-  Key key{shape.groups,   shape.microbatch, shape.backwardPart,
-          shape.segments, shape.ahead,      shape.resident};
+  Key key{shape.groups, shape.microbatch, shape.backwardPart, shape.segments,
+          shape.ahead,  shape.lean,       shape.resident};
   auto back = backward.find(key);
   if (back == backward.end())
     back = backward.emplace(key, packs.pack(true)).first;

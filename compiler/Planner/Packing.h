@@ -47,6 +47,8 @@ struct SizeTable {
   std::vector<double> stashes;
   RangeMaximum beside;  ///< of one layer: gradients, workspace
   RangeMaximum largest; ///< of one layer: all that a forward needs
+  /// The same where nothing is there before it is needed.
+  RangeMaximum leanBeside, leanLargest;
 };
 
 struct LayerTable {
@@ -56,7 +58,16 @@ struct LayerTable {
   std::vector<double> tensors,
       gradients;                ///< bytes, sums over the layers before
   std::vector<double> crossing; ///< bytes of a sample, into each layer
-  double states = 0;            ///< bytes
+  std::vector<double> inputs;   ///< of a sample's batch inputs, sums
+  std::vector<double> outputs;  ///< bytes of a sample, by layer
+  /// A large tensor of two layers and of none between them, which packs of both
+  /// have once.
+  struct Shared {
+    int first, last;
+    double bytes;
+  };
+  std::vector<Shared> shared;
+  double states = 0; ///< bytes
 
   const SizeTable &at(int64_t microbatch) const;
 };
@@ -79,8 +90,8 @@ private:
   struct Packing;
   class ShapePacker;
   /// By groups, microbatch size, part of the memory, and Shape's segments,
-  /// ahead and resident.
-  using Key = std::tuple<int, int64_t, double, bool, bool, bool>;
+  /// ahead, lean and resident.
+  using Key = std::tuple<int, int64_t, double, bool, bool, bool, bool>;
   std::map<Key, Packing> backward;
   /// And by layer, whether its outputs are left behind.
   std::map<std::pair<Key, std::vector<char>>, Packing> forward;

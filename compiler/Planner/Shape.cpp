@@ -22,8 +22,8 @@ namespace harmony::planner {
 static auto membersOf(const Shape &s) {
   return std::make_tuple(s.groups, s.pipeline, s.microbatch, s.turnPart,
                          s.backwardPart, s.forwardPart, s.segments, s.ahead,
-                         s.resident, s.segmentPart, s.placement, s.packs,
-                         s.evenTime, s.forwardMicrobatch);
+                         s.lean, s.resident, s.segmentPart, s.placement,
+                         s.packs, s.evenTime, s.forwardMicrobatch);
 }
 
 bool Shape::operator==(const Shape &o) const {
@@ -156,6 +156,28 @@ std::vector<Shape> Shapes::of(int groups, int pipeline,
           if ((splits || !segments) && (!resident || (fits && !ahead)))
             shapes.push_back(shape);
         }
+  // Memory that packs fill to the brim is missed by what stays and comes ahead,
+  // unless there is more to gain by having fewer.
+  constexpr double matters = 0.01;
+  double computing = 0;
+  for (const SizeTable &of : table.sizes)
+    if (microbatch == 0 || of.microbatch == microbatch)
+      computing = std::max(computing, (of.forward.back() + of.backward.back()) /
+                                          static_cast<double>(of.microbatch));
+  computing *= static_cast<double>(sharesOf(problem.batch, groups).front());
+  if (machine.phaseSeconds < matters * computing)
+    return shapes;
+  shape.ahead = false;
+  shape.lean = true;
+  for (bool resident : {false, true})
+    for (bool segments : {false, true})
+      for (double part : {1.05, 1.0, 0.95}) {
+        shape.resident = resident;
+        shape.segments = segments;
+        shape.turnPart = shape.backwardPart = shape.forwardPart = part;
+        if ((splits || !segments) && (!resident || fits))
+          shapes.push_back(shape);
+      }
   return shapes;
 }
 

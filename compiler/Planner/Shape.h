@@ -32,6 +32,9 @@ struct Shape {
   /// Room for the tensors of the next pack, and for gradients of the one
   /// before.
   bool ahead = false;
+  /// Memory is what packs cannot do without: one slot, and each thing while it
+  /// is needed.
+  bool lean = false;
   /// Tensors and what a group has of the states stay: packs fill the rest.
   bool resident = false;
 

@@ -7,6 +7,7 @@
 
 #include "compiler/Planner/Shape.h"
 
+#include "compiler/Planner/Filling.h"
 #include "compiler/Planner/Partition.h"
 
 #include "Problems.h"
@@ -164,6 +165,55 @@ TEST(Shape, NoOtherPacksAreFewer) {
         fewest = std::min(fewest, ends.size());
     }
     EXPECT_EQ(layout.backwardEnds.size() - 1, fewest) << "round " << round;
+  }
+}
+
+/// Whether anything of fewer phases fits, each layer and microbatch size tried.
+bool fitsInFewer(const Problem &problem, const Machine &machine,
+                 size_t phases) {
+  SearchOptions options;
+  Filling filling(problem, machine, options);
+  Limits limits{machine.devices[0].capacity};
+  int layers = problem.layerCount();
+  for (int64_t u : problem.microbatches)
+    for (const std::vector<int> &backward : partitions(layers)) {
+      int turn = backward.size() < 2 ? 0 : backward[backward.size() - 2] + 1;
+      std::vector<std::vector<int>> forwards{{}};
+      if (turn > 0)
+        forwards = partitions(turn);
+      for (const std::vector<int> &forward : forwards) {
+        if (forward.size() + backward.size() >= phases ||
+            !canSplit(problem, 1, u))
+          continue;
+        Layout layout;
+        layout.placement = Placement::Mirror;
+        layout.forwardEnds = forward;
+        layout.backwardEnds = backward;
+        layout.forwardMicrobatch = layout.backwardMicrobatch = u;
+        for (Updates updates : {Updates::Device, Updates::Host})
+          if (filling.fits(filling.base(layout, updates), limits))
+            return true;
+      }
+    }
+  return false;
+}
+
+TEST(Shape, NoPlanOfFewerPhasesFits) {
+  for (const Problem &problem :
+       {chain(6, 8), chain(7, 4, 1 << 14, 1 << 10),
+        transformer(3, 8, 64, 32, 96), transformer(2, 4, 64, 32, 512),
+        mlp({64, 128, 128, 64, 64, 10}, 8)}) {
+    Machine machine = test::machine(unlimited);
+    machine.phaseSeconds = 1; // more than all else
+    int64_t least = minDeviceBytes(problem, machine, {});
+    for (double times : {1.05, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0}) {
+      machine.devices[0].capacity =
+          static_cast<int64_t>(static_cast<double>(least) * times);
+      Plan plan = std::get<Planned>(solve(problem, machine, {})).plan;
+      EXPECT_FALSE(fitsInFewer(problem, machine, plan.phases.size()))
+          << problem.name << " at " << times
+          << " times the least: " << plan.phases.size() << " phases";
+    }
   }
 }
 
