@@ -5,11 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "test/unit/planner/Problems.h"
-
-#include "compiler/Planner/Filling.h"
-#include "compiler/Planner/Layout.h"
-#include "compiler/Planner/Partition.h"
+#include "test/unit/planner/DevicePlans.h"
 
 #include <set>
 
@@ -19,65 +15,6 @@ using namespace harmony::planner;
 using namespace harmony::planner::test;
 
 namespace {
-
-/// Equal devices with links between any two.
-Machine linked(int devices) {
-  return Machine::uniform("test", devices, unlimited, 1e9, 0,
-                          {0, 0, 4e9, 0, {}});
-}
-
-/// Layers a pack, values on the devices, nothing else stays.
-Choices pipeline(const Problem &problem, int groups, int devices,
-                 int layersPerPack, int64_t microbatch) {
-  Choices choices = leastChoices(problem, microbatch);
-  choices.groups = groups;
-  choices.phases = phasesOf(
-      problem, uniformLayout(problem, groups, devices, Placement::Ring,
-                             evenPartition(problem.layerCount(), layersPerPack),
-                             microbatch));
-  choices.slots = 2;
-  choices.place.assign(problem.values.size(), Place::Device);
-  choices.gradientPlace = choices.place;
-  return choices;
-}
-
-/// The event of a kind for an object, the `nth` in issue order; -1: none.
-int eventOf(const Plan &plan, EventKind kind, int object, int nth = 0) {
-  for (int e = 0; e < static_cast<int>(plan.events.size()); ++e)
-    if (plan.events[e].kind == kind && plan.events[e].object == object &&
-        nth-- == 0)
-      return e;
-  return -1;
-}
-
-int count(const Plan &plan, EventKind kind) {
-  int found = 0;
-  for (const Event &event : plan.events)
-    found += event.kind == kind;
-  return found;
-}
-
-/// The Run of a phase that has its last step.
-int runOf(const Plan &plan, int phase) {
-  for (int e = static_cast<int>(plan.events.size()) - 1; e >= 0; --e)
-    if (plan.events[e].kind == EventKind::Run && plan.events[e].phase == phase)
-      return e;
-  return -1;
-}
-
-const Wait *waitFor(const Plan &plan, int event, int awaited) {
-  for (const Wait &wait : plan.events[event].waits)
-    if (wait.event == awaited)
-      return &wait;
-  return nullptr;
-}
-
-/// The buffer into which an event copies.
-const Buffer &destination(const Plan &plan, int event, Content content) {
-  const Event &copy = plan.events[event];
-  return *plan.find(content, copy.object, copy.use, copy.device, {event, 0},
-                    copy.phase < 0 ? 0 : plan.phases[copy.phase].firstSample);
-}
 
 TEST(BuildDevices, CopiesGoIntoRingsWhereTheReceiverIsFree) {
   // F0 on device 0, F1 on 1, F2 on 0, T on 1, B2 on 0, B1 on 1, B0 on 0.
@@ -319,106 +256,6 @@ TEST(BuildDevices, WhatTheSizeLeavesOfAShareIsAPhaseOfItsOwn) {
   EXPECT_EQ(count(plan, EventKind::Update), 2);
 }
 
-TEST(BuildDevices, PartsOfAllGroupsGoToTheOwner) {
-  Problem problem = chain(2, 4);
-  Choices choices = pipeline(problem, 4, 1, 1, 1);
-  choices.updateOnHost.assign(2, 0);
-  choices.owner = {2, 1};
-  Plan plan = makePlan(problem, linked(4), choices);
-  ASSERT_EQ(problemsOf(plan, problem, linked(4)), "");
-  EXPECT_EQ(count(plan, EventKind::CopyGradient), 6);
-  EXPECT_EQ(count(plan, EventKind::StoreGradient), 0);
-  EXPECT_EQ(plan.events[eventOf(plan, EventKind::Update, 0)].device, 2);
-  EXPECT_EQ(plan.events[eventOf(plan, EventKind::Update, 1)].device, 1);
-
-  choices.peers = false;
-  plan = makePlan(problem, linked(4), choices);
-  ASSERT_EQ(problemsOf(plan, problem, linked(4)), "");
-  EXPECT_EQ(count(plan, EventKind::CopyGradient), 0);
-  EXPECT_EQ(count(plan, EventKind::StoreGradient), 6);
-  EXPECT_EQ(count(plan, EventKind::LoadGradient), 6);
-
-  // The host adds the parts at home.
-  choices.updateOnHost.assign(2, 1);
-  plan = makePlan(problem, linked(4), choices);
-  ASSERT_EQ(problemsOf(plan, problem, linked(4)), "");
-  EXPECT_EQ(count(plan, EventKind::StoreGradient), 8);
-  EXPECT_EQ(count(plan, EventKind::LoadGradient), 0);
-}
-
-/// Bytes that one execution loads of tensors, by device.
-std::vector<int64_t> loaded(const Plan &plan, int devices) {
-  std::vector<int64_t> bytes(devices, 0);
-  for (const Event &event : plan.events)
-    if (event.kind == EventKind::LoadTensor)
-      bytes[event.device] += event.bytes;
-  return bytes;
-}
-
-TEST(BuildDevices, OneOfTheGroupsLoadsForAll) {
-  Problem problem = chain(3, 8);
-  int64_t bytes = problem.tensors[0].bytes;
-  Choices choices = pipeline(problem, 4, 1, 1, 1);
-  for (bool overlap : {false, true}) {
-    choices.overlap = overlap;
-    choices.gather = {};
-    Plan plan = makePlan(problem, linked(4), choices);
-    ASSERT_EQ(problemsOf(plan, problem, linked(4)), "");
-    // Forward and backward of layers 0 and 1, turn of layer 2; layer 1 stays.
-    int loads = count(plan, EventKind::LoadTensor) / 4;
-    EXPECT_EQ(loaded(plan, 4), std::vector<int64_t>(4, loads * bytes));
-
-    choices.gather.assign(3, Gather::One);
-    choices.loader = {2, 2, 0};
-    plan = makePlan(problem, linked(4), choices);
-    ASSERT_EQ(problemsOf(plan, problem, linked(4)), "");
-    EXPECT_EQ(count(plan, EventKind::LoadTensor), loads);
-    EXPECT_EQ(count(plan, EventKind::CopyTensor), 3 * loads);
-    EXPECT_EQ(loaded(plan, 4),
-              (std::vector<int64_t>{bytes, 0, (loads - 1) * bytes, 0}));
-
-    choices.gather.assign(3, Gather::Slices);
-    plan = makePlan(problem, linked(4), choices);
-    ASSERT_EQ(problemsOf(plan, problem, linked(4)), "");
-    EXPECT_EQ(loaded(plan, 4), std::vector<int64_t>(4, loads * bytes / 4));
-    EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::Peer)], 3 * loads * bytes);
-    EXPECT_EQ(count(plan, EventKind::CopyTensor), 4 * 3 * loads);
-  }
-}
-
-TEST(BuildDevices, WithoutALinkADeviceLoadsForItself) {
-  Problem problem = chain(3, 8);
-  Machine machine = linked(3);
-  machine.links.erase(std::remove_if(machine.links.begin(), machine.links.end(),
-                                     [](const Link &link) {
-                                       return link.from == 1 && link.to == 2;
-                                     }),
-                      machine.links.end());
-  Choices choices = pipeline(problem, 3, 1, 1, 1);
-  for (Gather gather : {Gather::One, Gather::Slices}) {
-    choices.gather.assign(3, gather);
-    choices.loader.assign(3, 1);
-    Plan plan = makePlan(problem, machine, choices);
-    ASSERT_EQ(problemsOf(plan, problem, machine), "");
-    std::vector<int64_t> bytes = loaded(plan, 3);
-    EXPECT_EQ(bytes[0], 0);
-    EXPECT_EQ(bytes[1], bytes[2]);
-  }
-}
-
-TEST(BuildDevices, GatheringHoldsUpNoRing) {
-  // Two groups of a ring of two devices.
-  Problem problem = chain(4, 16);
-  Choices choices = pipeline(problem, 2, 2, 1, 1);
-  choices.overlap = true;
-  choices.gather.assign(4, Gather::One);
-  choices.loader.assign(4, 1);
-  Plan plan = makePlan(problem, linked(4), choices);
-  ASSERT_EQ(problemsOf(plan, problem, linked(4)), "");
-  int ring = eventOf(plan, EventKind::CopyValue, 3);
-  EXPECT_EQ(destination(plan, ring, Content::Value).slots, 2);
-}
-
 TEST(BuildDevices, PacksOfATurnGoForwardAndBackwardInTurn) {
   // Three packs on three devices, all in the turn; five microbatches.
   Problem problem = chain(3, 5);
@@ -576,71 +413,6 @@ TEST(BuildDevices, KeepingNeedsTheSameBackwardPhase) {
   PhaseChoice &phase = choices.phases[0];
   phase.keep = keepAll(problem, phase.firstLayer, phase.lastLayer);
   EXPECT_THROW(makePlan(problem, linked(2), choices), Error);
-}
-
-/// Four groups with packs of four layers, a tensor of each pack updated by each
-/// group; gathered, with overlap.
-class BuildFourGroups : public testing::Test {
-protected:
-  Problem problem = chain(12, 8);
-  Machine four = linked(4);
-  SearchOptions options;
-  Filling filling{problem, four, options};
-
-  Decisions decided() const {
-    Decisions decisions = filling.base(
-        uniformLayout(problem, 4, 1, Placement::Ring, {3, 7, 11}, 1),
-        Updates::Device);
-    decisions.choices.overlap = true;
-    return decisions;
-  }
-};
-
-TEST_F(BuildFourGroups, GatherWhileAllOfThemRunThePhaseBefore) {
-  Plan plan = makePlan(problem, four, decided().choices);
-  ASSERT_EQ(problemsOf(plan, problem, four), "");
-  // F0, F1, T, B1, B0 of each; what F1 loads is there beside F0.
-  for (int t = 4; t < 8; ++t)
-    for (int device = 0; device < 4; ++device) {
-      const Buffer *buffer = plan.find(Content::Tensor, t, -1, device,
-                                       {runOf(plan, 4 + device), 0}, 0);
-      ASSERT_TRUE(buffer);
-      EXPECT_LT(buffer->first.event, runOf(plan, 0));
-    }
-}
-
-TEST_F(BuildFourGroups, GiveGradientsWhileTheirDeviceRunsTheNextPhase) {
-  Plan plan = makePlan(problem, four, decided().choices);
-  ASSERT_EQ(problemsOf(plan, problem, four), "");
-  // The gradients of T (phases 8 to 11) while B1 (12 to 15) runs.
-  int copies = 0;
-  for (const Event &event : plan.events)
-    if (event.kind == EventKind::CopyGradient && event.object >= 8) {
-      int from = event.source;
-      const Buffer *part = plan.find(Content::Gradient, event.object, event.use,
-                                     from, {runOf(plan, 8 + from), 0}, 0);
-      ASSERT_TRUE(part);
-      EXPECT_GE(part->last.event, runOf(plan, 12 + from));
-      ++copies;
-    }
-  EXPECT_EQ(copies, 12);
-}
-
-TEST_F(BuildFourGroups, HaveOneThatHasTheMemoryOfAll) {
-  for (int runs : {1, 4}) {
-    Decisions decisions = decided();
-    decisions.choices.runs = runs;
-    ASSERT_TRUE(filling.oneGroupOf(4));
-    std::vector<int64_t> bytes =
-        liveBytes(build(problem, four, decisions.choices).plan);
-    auto most =
-        static_cast<double>(*std::max_element(bytes.begin(), bytes.end()));
-    // Within a tenth of what the fullest device takes.
-    EXPECT_FALSE(
-        filling.fits(decisions, Limits(4, static_cast<int64_t>(0.9 * most))));
-    EXPECT_TRUE(
-        filling.fits(decisions, Limits(4, static_cast<int64_t>(1.1 * most))));
-  }
 }
 
 } // namespace

@@ -5,133 +5,20 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/train/Trainer.h"
 #include "runtime/drivers/host/LibraryScratch.h"
 #include "runtime/engine/Blob.h"
-#include "runtime/hal/Error.h"
-#include "runtime/train/Payload.h"
-#include "runtime/train/Safetensors.h"
-#include "runtime/train/Session.h"
-#include "test/unit/runtime/LinearModel.h"
-#include "test/unit/runtime/TemporaryFolder.h"
+#include "test/unit/runtime/TrainerFixture.h"
 
-#include <array>
 #include <cmath>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
-#include <gtest/gtest.h>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 namespace harmony::runtime {
 namespace {
 
 using namespace test;
 using Json = nlohmann::json;
-
-Array arrayOf(const std::string &key, HmType type, std::vector<int64_t> shape,
-              const void *data) {
-  Array a;
-  a.key = key;
-  a.type = type;
-  a.shape = std::move(shape);
-  a.data = static_cast<const char *>(data);
-  a.bytes = arrayBytes(type, a.shape);
-  return a;
-}
-
-class TrainerTest : public testing::Test {
-protected:
-  void SetUp() override {
-    std::copy(harmony_kernels, harmony_kernels + linearKernelCount, functions);
-    executable = folder / "train";
-    writeWeights(executable + HM_WEIGHTS_SUFFIX, {1, 2, 3});
-    writeData(samples, {0, 1, 0, 1, 0});
-    args = {"--no-shuffle", "--lr", "0.5", "--momentum", "0"};
-  }
-
-  void writeWeights(const std::string &path, const std::array<float, 3> &w,
-                    const std::string &fingerprint = "f00d") {
-    writeSafetensors(path, {arrayOf("w", HM_F32, {3}, w.data())},
-                     {{HM_FINGERPRINT_KEY, fingerprint}});
-  }
-
-  void writeData(const std::vector<std::array<float, 3>> &x,
-                 const std::vector<int64_t> &labels) {
-    auto count = static_cast<int64_t>(x.size());
-    writeSafetensors(data(),
-                     {arrayOf("x", HM_F32, {count, 3}, x.data()),
-                      arrayOf("labels", HM_I64, {count}, labels.data())},
-                     {});
-  }
-
-  std::string data() const { return folder / "data.safetensors"; }
-
-  /// Exit code; the message of an error is left in `message`.
-  int run(const std::vector<std::string> &more) {
-    bytes = builder.finish();
-    if (tamper)
-      tamper(bytes.header());
-    Payload payload{bytes.data.get(), bytes.size, functions, linearKernelCount,
-                    executable};
-    std::vector<std::string> all = args;
-    all.insert(all.end(), more.begin(), more.end());
-    message.clear();
-    testing::internal::CaptureStdout();
-    int code;
-    try {
-      code = runExecutable(payload, all);
-    } catch (const Error &error) {
-      message = error.what();
-      code = static_cast<int>(error.exitCode());
-    }
-    text = testing::internal::GetCapturedStdout();
-    return code;
-  }
-
-  std::vector<float> weights(const std::string &path,
-                             const std::string &name = "w") {
-    SafetensorsFile file(path);
-    const Array *a = file.find(name);
-    auto *values = reinterpret_cast<const float *>(a->data);
-    return {values, values + a->bytes / 4};
-  }
-
-  std::vector<Json> log() {
-    std::vector<Json> rows;
-    std::ifstream file(folder / "log.jsonl");
-    for (std::string line; std::getline(file, line);)
-      rows.push_back(Json::parse(line));
-    return rows;
-  }
-
-  /// w after `steps` steps over the five samples in order, and the losses.
-  std::vector<float> train(int steps, std::vector<double> *losses = nullptr) {
-    std::vector<float> w = {1, 2, 3};
-    for (int t = 0; t < steps; ++t) {
-      const auto &a = samples[t % 2 * 2], &b = samples[t % 2 * 2 + 1];
-      double loss = 0;
-      for (int j = 0; j < 3; ++j)
-        loss += w[j] * (a[j] + b[j]) / 2;
-      if (losses)
-        losses->push_back(loss);
-      for (int j = 0; j < 3; ++j)
-        w[j] -= 0.5f * (a[j] / 2 + b[j] / 2);
-    }
-    return w;
-  }
-
-  const std::vector<std::array<float, 3>> samples = {
-      {1, 0, 2}, {0, 1, -1}, {2, 2, 0}, {-1, 0, 4}, {8, 8, 8}};
-  TemporaryFolder folder;
-  std::string executable, message, text;
-  BlobBuilder builder = linearModel();
-  BlobBuilder::Bytes bytes;
-  HmRangeFunction functions[linearKernelCount];
-  std::vector<std::string> args;
-  void (*tamper)(HmHeader &) = nullptr;
-};
 
 TEST_F(TrainerTest, TrainsLogsDumpsAndSaves) {
   std::string saved = folder / "w.safetensors",
@@ -578,75 +465,6 @@ TEST_F(TrainerTest, Flags) {
   EXPECT_EQ(run({"--synthetic", "--steps", "9", "--time-report"}), 0)
       << message;
   EXPECT_NE(text.find("update"), std::string::npos);
-}
-
-// ---- a real executable
-// ---------------------------------------------------------
-
-class ExecutableTest : public TrainerTest {
-protected:
-  void SetUp() override {
-    TrainerTest::SetUp();
-    std::string runtime = readFile(HARMONY_RUNTIME),
-                payload = readFile(HARMONY_TEST_PAYLOAD);
-    runtime.resize((runtime.size() + HM_PAYLOAD_ALIGNMENT - 1) /
-                   HM_PAYLOAD_ALIGNMENT * HM_PAYLOAD_ALIGNMENT);
-    HmPayloadTrailer trailer{runtime.size(), payload.size(), {}};
-    std::memcpy(trailer.magic, HM_PAYLOAD_MAGIC, 8);
-    whole = runtime + payload +
-            std::string(reinterpret_cast<char *>(&trailer), sizeof(trailer));
-    write(whole);
-  }
-
-  void write(const std::string &contents) {
-    writeFile(executable, contents);
-    std::filesystem::permissions(executable, std::filesystem::perms::owner_all);
-  }
-
-  int shell(const std::string &flags) {
-    std::string command =
-        executable + " " + flags + " > " + (folder / "text") + " 2>&1";
-    int status = std::system(command.c_str());
-    text = readFile(folder / "text");
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
-  std::string whole;
-};
-
-TEST_F(ExecutableTest, Trains) {
-  EXPECT_EQ(shell("--no-shuffle --lr 0.5 --steps 5 --data " + data() +
-                  " --save " + (folder / "w")),
-            0)
-      << text;
-  EXPECT_EQ(weights(folder / "w"), train(5));
-  EXPECT_EQ(shell("--frobnicate"), 2);
-  EXPECT_NE(
-      text.find("error: The following argument was not expected: --frobnicate"),
-      std::string::npos)
-      << text;
-}
-
-TEST_F(ExecutableTest, StaysWithinItsDeclaredMemory) {
-  ASSERT_EQ(shell("--synthetic --steps 3 --log " + (folder / "log.jsonl")), 0)
-      << text;
-  for (const Json &row : log()) {
-    int64_t peak = row["host_peak_bytes"], planned = row["host_planned_bytes"];
-    EXPECT_GT(peak, planned);
-    EXPECT_LT(peak - planned, Session::hostMemoryConstant);
-  }
-}
-
-TEST_F(ExecutableTest, RefusesADamagedFile) {
-  write(whole.substr(0, whole.size() - 24));
-  EXPECT_EQ(shell(""), 2);
-  EXPECT_NE(text.find("carries no program to train"), std::string::npos)
-      << text;
-  std::string cut = whole;
-  cut.erase(cut.size() - 1024, 1000);
-  write(cut);
-  EXPECT_EQ(shell(""), 1);
-  EXPECT_NE(text.find("was it truncated?"), std::string::npos) << text;
 }
 
 } // namespace
