@@ -177,18 +177,20 @@ int Compilation::findBatch() {
                      " does not divide the batch of " + std::to_string(batch) +
                      ", which it must where samples are combined",
                  kUsage);
-  return checkSplitting();
+  return kDone;
 }
 
-/// Refuses flags that split the batch of a training step that combines samples.
-int Compilation::checkSplitting() const {
+/// Refuses flags that split the batch of a training step that combines samples
+/// on so many devices.
+int Compilation::checkSplitting(size_t devices) const {
   auto nodes = (*module)->getAttrOfType<ArrayAttr>(nn::kUnsplittableAttr);
   if (!training || !nodes || options.allowBatchMixing)
     return kDone;
   std::string flag;
   if (options.microbatch && *options.microbatch < batch)
     flag = "--microbatch " + std::to_string(*options.microbatch);
-  else if (options.schedule == "harmony-dp" || options.schedule == "dp-swap")
+  else if (devices > 1 && (options.schedule == "harmony-dp" ||
+                           options.schedule == "dp-swap"))
     flag = "--schedule " + options.schedule;
   if (flag.empty())
     return kDone;
@@ -300,6 +302,8 @@ int Compilation::plan() {
       loadMachine(options, trainingStateBytes(*module), givenPlan, message);
   if (!message.empty())
     return error(message);
+  if (int exitCode = checkSplitting(machine.devices.size()))
+    return exitCode;
   if (int exitCode = takeMeasurements(machine))
     return exitCode;
   if (!options.keepNumerics.empty()) {

@@ -91,7 +91,7 @@ private:
   int reportNumerics() const;
   std::string makeFingerprint();
   void removeUnusedTasks();
-  int checkSplitting() const;
+  int checkSplitting(size_t devices) const;
   /// Whether the plan splits the batch of a model that combines samples.
   bool isMixed() const;
   void warnOfIdleDevices() const;
