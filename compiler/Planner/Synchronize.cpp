@@ -22,6 +22,8 @@
 #include "compiler/Planner/Build.h"
 
 #include <algorithm>
+#include <memory>
+#include <numeric>
 #include <utility>
 
 namespace harmony::planner {
@@ -46,40 +48,56 @@ struct Conflict {
   bool operator<(const Conflict &o) const { return before > o.before; }
 };
 
-/// Last accesses to the bytes of one address space. All bounds of accesses are
-/// added first, and ranked; accesses are of ranks.
+/// Bytes of an address space, as ranks among its bounds.
+struct Ranks {
+  int begin = 0, end = 0;
+};
+
+/// Last accesses to the bytes of one address space. All extents that are
+/// accessed are added first, and their bounds ranked.
 class AddressMap {
 public:
-  void addBounds(int64_t begin, int64_t end) {
-    bounds.push_back(begin);
-    bounds.push_back(end);
+  /// Returns the extent's number.
+  int add(int64_t begin, int64_t end) {
+    int extent = static_cast<int>(extents.size());
+    bounds.push_back({begin, 2 * extent});
+    bounds.push_back({end, 2 * extent + 1});
+    extents.emplace_back();
+    return extent;
   }
-  /// After all bounds.
+  /// After all extents.
   void rank() {
-    bounds.push_back(0);
-    std::sort(bounds.begin(), bounds.end());
-    bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
-    segments.resize(bounds.size());
+    std::sort(bounds.begin(), bounds.end(), [](const Bound &a, const Bound &b) {
+      return a.address < b.address;
+    });
+    int rank = 0;
+    int64_t before = 0; // which is a bound in any case
+    for (const Bound &bound : bounds) {
+      rank += bound.address != before;
+      before = bound.address;
+      Ranks &ranks = extents[bound.of / 2];
+      (bound.of % 2 == 0 ? ranks.begin : ranks.end) = rank;
+    }
+    segments.resize(rank + 1);
     // One bit behind the last, where the last segment ends.
-    begins.assign(bounds.size() / wordBits + 1, 0);
+    begins.assign(segments.size() / wordBits + 1, 0);
     mark(0);
-    mark(static_cast<int>(bounds.size()));
+    mark(static_cast<int>(segments.size()));
   }
-  int rankOf(int64_t address) const {
-    return static_cast<int>(
-        std::lower_bound(bounds.begin(), bounds.end(), address) -
-        bounds.begin());
-  }
+  Ranks ranks(int extent) const { return extents[extent]; }
 
-  /// Records an access, and appends what it conflicts with to `conflicts`.
-  void access(int begin, int end, bool writes, const Toucher &by,
+  /// Records an access, and appends what it conflicts with to `conflicts`, but
+  /// for what is known to be over: `over`, by queue, the last instance that is.
+  void access(Ranks ranks, bool writes, const Toucher &by, const Instance *over,
               std::vector<Conflict> &conflicts) {
+    auto [begin, end] = ranks;
     if (begin >= end)
       return;
     split(begin);
     split(end);
     auto conflict = [&](const Toucher &other) {
-      if (other.instance != none && other.instance != by.instance)
+      if (other.instance != none && over[other.queue] < other.instance &&
+          other.queue != by.queue)
         conflicts.push_back({other.instance, other.object == by.object});
     };
     for (int at = begin; at < end; at = next(at)) {
@@ -116,7 +134,12 @@ private:
     int next = none; ///< in `readers`
   };
   static constexpr int wordBits = 64;
-  std::vector<int64_t> bounds; ///< by rank
+  struct Bound {
+    int64_t address;
+    int of; ///< twice an extent, and 1 for its end
+  };
+  std::vector<Bound> bounds;
+  std::vector<Ranks> extents;
   /// By rank of its begin. A segment ends where the next one begins.
   std::vector<Segment> segments;
   std::vector<uint64_t> begins; ///< bit by rank: a segment begins
@@ -188,8 +211,9 @@ public:
       devices = std::max(devices, buffer.device + 1);
     arenas.resize(devices);
     rankAll();
-    started.assign(static_cast<size_t>(2 * count) * queueCount, none);
-    ended = started;
+    size_t instances = static_cast<size_t>(2) * count;
+    started = std::make_unique<Instance[]>(instances * queueCount);
+    ends.assign(instances, none);
   }
 
   void run() {
@@ -198,6 +222,7 @@ public:
       bufferTouch = homeTouch = scalarTouch = 0;
       for (int e = 0; e < count; ++e) {
         Instance self = round * count + e;
+        std::fill_n(startClock(self), queueCount, none);
         if (Instance before = lastOfQueue[plan.events[e].queue]; before != none)
           sameGroup(self, before) ? followPairwise(self, before)
                                   : follow(self, before);
@@ -216,121 +241,127 @@ private:
   Plan &plan;
   int count, queueCount;
   AddressMap hostStore, stepScalars;
-  std::vector<AddressMap> arenas; ///< by device
-  /// The bytes of a touch, as ranks in its address space.
-  struct Ranks {
-    int begin = 0, end = 0;
-  };
+  std::vector<AddressMap> arenas;            ///< by device
   std::vector<Ranks> bufferRanks, homeRanks; ///< by touch
   /// By instance and queue: the last instance on that queue known to be over
-  /// when the instance starts, and when it ends.
-  std::vector<Instance> started, ended;
+  /// when the instance starts.
+  std::unique_ptr<Instance[]> started;
+  /// Likewise when it ends, for the instances that follow others iteration by
+  /// iteration: by `ends` of an instance and queue. Of others (none) it is the
+  /// same, but for the instance itself.
+  std::vector<int> ends;
+  std::vector<Instance> ended;
   size_t bufferTouch = 0, homeTouch = 0, scalarTouch = 0;
   std::vector<Conflict> conflicts;
 
   Instance *startClock(Instance i) {
     return &started[static_cast<size_t>(i) * queueCount];
   }
+  /// Null: that of the start.
   Instance *endClock(Instance i) {
-    return &ended[static_cast<size_t>(i) * queueCount];
+    return ends[i] == none ? nullptr
+                           : &ended[static_cast<size_t>(ends[i]) * queueCount];
   }
-  const Event &event(Instance i) const { return plan.events[i % count]; }
+  Instance overAtEnd(Instance i, int queue) {
+    const Instance *clock = endClock(i);
+    return clock ? clock[queue] : none;
+  }
+  const Event &event(Instance i) const {
+    return plan.events[i < count ? i : i - count];
+  }
+  bool isSameRound(Instance i, Instance j) const {
+    return (i < count) == (j < count);
+  }
 
   void join(Instance *clock, const Instance *other) {
     for (int q = 0; q < queueCount; ++q)
       clock[q] = std::max(clock[q], other[q]);
   }
+  void joinEnd(Instance *clock, Instance before) {
+    const Instance *end = endClock(before);
+    join(clock, end ? end : startClock(before));
+    Instance &own = clock[event(before).queue];
+    own = std::max(own, before);
+  }
   /// `self` starts after `before` is over.
   void follow(Instance self, Instance before) {
-    join(startClock(self), endClock(before));
+    joinEnd(startClock(self), before);
   }
   /// The pairwise form: `self` starts after the first iteration of `before`,
   /// and ends after its last.
   void followPairwise(Instance self, Instance before) {
     join(startClock(self), startClock(before));
-    join(endClock(self), endClock(before));
+    if (ends[self] == none) {
+      ends[self] = static_cast<int>(ended.size() / queueCount);
+      ended.resize(ended.size() + queueCount, none);
+    }
+    joinEnd(endClock(self), before);
   }
   void finish(Instance self) {
-    join(endClock(self), startClock(self));
-    endClock(self)[event(self).queue] = self;
+    if (Instance *clock = endClock(self)) {
+      join(clock, startClock(self));
+      clock[event(self).queue] = self;
+    }
   }
 
   /// Loops of one phase in one execution advance together.
   bool sameGroup(Instance self, Instance before) const {
-    return self / count == before / count && event(self).phase >= 0 &&
+    return isSameRound(self, before) && event(self).phase >= 0 &&
            event(self).phase == event(before).phase;
   }
 
-  std::pair<int64_t, int64_t> bytesOf(const Touch &touch, int64_t offset,
-                                      int64_t end) const {
-    return touch.bytes == Touch::whole
-               ? std::pair(offset, end)
-               : std::pair(offset + touch.offset,
-                           offset + touch.offset + touch.bytes);
-  }
-  std::pair<int64_t, int64_t> bufferBytes(const Touch &touch) const {
-    const Buffer &buffer = plan.buffers[touch.index];
-    return bytesOf(touch, buffer.offset, buffer.end());
-  }
-  std::pair<int64_t, int64_t> homeBytes(const Touch &touch) const {
-    const Home &home = plan.homes[touch.index];
-    return bytesOf(touch, home.offset, home.offset + home.size);
-  }
-
   void rankAll() {
-    stepScalars.addBounds(0, 1);
-    stepScalars.rank();
+    auto add = [](AddressMap &space, const Touch &touch, int64_t offset) {
+      return space.add(offset + touch.offset,
+                       offset + touch.offset + touch.bytes);
+    };
     // Most touches are of a whole buffer.
+    std::vector<int> wholes, parts;
     for (const Buffer &buffer : plan.buffers)
-      arenas[buffer.device].addBounds(buffer.offset, buffer.end());
+      wholes.push_back(arenas[buffer.device].add(buffer.offset, buffer.end()));
     for (const Touch &touch : draft.bufferTouches)
       if (touch.bytes != Touch::whole) {
-        auto [begin, end] = bufferBytes(touch);
-        arenas[plan.buffers[touch.index].device].addBounds(begin, end);
+        const Buffer &buffer = plan.buffers[touch.index];
+        parts.push_back(add(arenas[buffer.device], touch, buffer.offset));
       }
-    for (const Touch &touch : draft.homeTouches) {
-      auto [begin, end] = homeBytes(touch);
-      hostStore.addBounds(begin, end);
-    }
     for (AddressMap &arena : arenas)
       arena.rank();
-    hostStore.rank();
-    auto ranksOf = [](const AddressMap &space, int64_t begin, int64_t end) {
-      return Ranks{space.rankOf(begin), space.rankOf(end)};
-    };
-    std::vector<Ranks> wholes;
-    for (const Buffer &buffer : plan.buffers)
-      wholes.push_back(
-          ranksOf(arenas[buffer.device], buffer.offset, buffer.end()));
-    for (const Touch &touch : draft.bufferTouches) {
-      auto [begin, end] = bufferBytes(touch);
-      bufferRanks.push_back(
-          touch.bytes == Touch::whole
-              ? wholes[touch.index]
-              : ranksOf(arenas[plan.buffers[touch.index].device], begin, end));
-    }
+    bufferRanks.reserve(draft.bufferTouches.size());
+    size_t part = 0;
+    for (const Touch &touch : draft.bufferTouches)
+      bufferRanks.push_back(arenas[plan.buffers[touch.index].device].ranks(
+          touch.bytes == Touch::whole ? wholes[touch.index] : parts[part++]));
+    std::vector<int> homes;
     for (const Touch &touch : draft.homeTouches) {
-      auto [begin, end] = homeBytes(touch);
-      homeRanks.push_back(ranksOf(hostStore, begin, end));
+      const Home &home = plan.homes[touch.index];
+      homes.push_back(touch.bytes == Touch::whole
+                          ? hostStore.add(home.offset, home.offset + home.size)
+                          : add(hostStore, touch, home.offset));
     }
+    hostStore.rank();
+    for (int extent : homes)
+      homeRanks.push_back(hostStore.ranks(extent));
+    stepScalars.add(0, 1);
+    stepScalars.rank();
   }
 
   void touchAll(int e, Instance self) {
     int queue = plan.events[e].queue;
+    const Instance *over = startClock(self);
     for (auto &at = bufferTouch; isOf(draft.bufferTouches, at, e); ++at) {
       const Touch &touch = draft.bufferTouches[at];
       arenas[plan.buffers[touch.index].device].access(
-          bufferRanks[at].begin, bufferRanks[at].end, touch.writes,
-          {self, touch.index, queue}, conflicts);
+          bufferRanks[at], touch.writes, {self, touch.index, queue}, over,
+          conflicts);
     }
     for (auto &at = homeTouch; isOf(draft.homeTouches, at, e); ++at) {
       const Touch &touch = draft.homeTouches[at];
-      hostStore.access(homeRanks[at].begin, homeRanks[at].end, touch.writes,
-                       {self, touch.index, queue}, conflicts);
+      hostStore.access(homeRanks[at], touch.writes, {self, touch.index, queue},
+                       over, conflicts);
     }
     for (auto &at = scalarTouch; isOf(draft.scalarTouches, at, e); ++at)
-      stepScalars.access(0, 1, draft.scalarTouches[at].writes, {self, 0, queue},
-                         conflicts);
+      stepScalars.access({0, 1}, draft.scalarTouches[at].writes,
+                         {self, 0, queue}, over, conflicts);
   }
   static bool isOf(const std::vector<Touch> &touches, size_t at, int event) {
     return at < touches.size() && touches[at].event == event;
@@ -340,7 +371,7 @@ private:
   /// group, and those that share the microbatches of the same samples alone.
   bool pairwise(Instance self, const Conflict &conflict) const {
     Instance before = conflict.before;
-    if (self / count != before / count)
+    if (!isSameRound(self, before))
       return false;
     if (sameGroup(self, before))
       return true;
@@ -355,7 +386,7 @@ private:
   }
 
   Wait pairwiseWait(Instance self, Instance before) const {
-    Wait wait{before % count, 0, false};
+    Wait wait{before < count ? before : before - count, 0, false};
     int64_t a = plan.phases[event(self).phase].microbatch;
     int64_t b = plan.phases[event(before).phase].microbatch;
     wait.times = std::max<int64_t>(1, a / b);
@@ -373,10 +404,10 @@ private:
         conflict.same &= conflicts[end].same;
       Instance before = conflict.before;
       int queue = event(before).queue;
-      if (queue == event(self).queue || startClock(self)[queue] >= before)
+      if (startClock(self)[queue] >= before)
         continue;
       bool pair = pairwise(self, conflict);
-      if (pair && endClock(self)[queue] >= before)
+      if (pair && overAtEnd(self, queue) >= before)
         continue;
       if (pair)
         followPairwise(self, before);
@@ -385,7 +416,8 @@ private:
       if (round == 1)
         plan.events[e].waits.push_back(
             pair ? pairwiseWait(self, before)
-                 : Wait{before % count, Wait::whole, before / count != round});
+                 : Wait{before < count ? before : before - count, Wait::whole,
+                        before < count});
     }
   }
 
@@ -435,17 +467,38 @@ private:
   }
 };
 
+/// By event, then by what is touched. `sorted`: memory.
+void sortTouches(std::vector<Touch> &touches, size_t events,
+                 std::vector<Touch> &sorted) {
+  std::vector<int> begins(events + 1, 0);
+  for (const Touch &touch : touches)
+    ++begins[touch.event + 1];
+  std::partial_sum(begins.begin(), begins.end(), begins.begin());
+  std::vector<int> at = begins;
+  sorted.resize(touches.size());
+  for (const Touch &touch : touches)
+    sorted[at[touch.event]++] = touch;
+  auto isBefore = [](const Touch &a, const Touch &b) {
+    return a.index < b.index;
+  };
+  for (size_t e = 0; e < events; ++e) {
+    auto first = sorted.begin() + begins[e],
+         end = sorted.begin() + begins[e + 1];
+    if (!std::is_sorted(first, end, isBefore))
+      std::stable_sort(first, end, isBefore);
+  }
+  touches.swap(sorted);
+}
+
 } // namespace
 
 void synchronize(Draft &draft) {
   for (Event &event : draft.plan.events)
     event.waits.clear();
+  std::vector<Touch> sorted;
   for (auto *touches :
        {&draft.bufferTouches, &draft.homeTouches, &draft.scalarTouches})
-    std::sort(
-        touches->begin(), touches->end(), [](const Touch &a, const Touch &b) {
-          return a.event != b.event ? a.event < b.event : a.index < b.index;
-        });
+    sortTouches(*touches, draft.plan.events.size(), sorted);
   Synchronizer(draft).run();
 }
 
