@@ -401,7 +401,7 @@ private:
       return 1;
     double stashes = slots(size) * (of.stashes[to] - of.stashes[from]);
     double root = room * room - 4 * stashes;
-    if (!shape.segments || root < 0)
+    if (!shape.segments || room <= 0 || root < 0)
       return 0;
     double bytes = (room + std::sqrt(root)) / 2;
     return std::min(to - from, static_cast<int>(std::ceil(saved / bytes)));

@@ -158,7 +158,7 @@ std::vector<Shape> Shapes::of(int groups, int pipeline,
         }
   // Memory that packs fill to the brim is missed by what stays and comes ahead,
   // unless there is more to gain by having fewer.
-  constexpr double matters = 0.01;
+  constexpr double matters = 0.005;
   double computing = 0;
   for (const SizeTable &of : table.sizes)
     if (microbatch == 0 || of.microbatch == microbatch)
