@@ -73,6 +73,8 @@ public:
 
   int domains() const { return domainCount; }
   int domain(int link) const { return domainOf[link]; }
+  /// Of a transfer over a link that nothing else under way ties to others.
+  double rateAlone(int link) const { return alone[link]; }
 
   /// Max-min fair rates of transfers over `links`, all of one domain.
   void fill(const std::vector<int> &links, std::vector<double> &rates) {
@@ -135,15 +137,16 @@ class Simulation {
 public:
   Simulation(const QueueWork &work, const Machine &machine, int used,
              int executions, std::vector<QueueInterval> *record, int following)
-      : work(work), executions(executions), following(following),
-        tracks(machine, used), record(record), finish(executions, 0),
-        completed(work.events.size(), 0), awaiting(work.events.size(), none),
-        queues(work.queues.size()), domains(tracks.domains()) {}
+      : executions(executions), following(following), tracks(machine, used),
+        record(record), finish(executions, 0), events(work.events.size()),
+        queues(work.queues.size()), domains(tracks.domains()) {
+    line(work);
+  }
 
   QueueTimes run() {
     for (size_t q = 0; q < queues.size(); ++q) {
       toStart.push_back(static_cast<int>(q));
-      unfinished += !work.queues[q].empty();
+      unfinished += !isEmpty(static_cast<int>(q));
     }
     while (true) {
       startReady();
@@ -161,23 +164,44 @@ public:
     QueueTimes times;
     times.finish = finish;
     for (size_t q = 0; q < queues.size(); ++q)
-      if (queues[q].execution < executions && !work.queues[q].empty())
-        times.blocked = eventOf(static_cast<int>(q));
+      if (queues[q].execution < executions && !isEmpty(static_cast<int>(q)))
+        times.blocked = tasks[queues[q].task].event;
     return times;
   }
 
 private:
+  /// An event, and a wait of it, in the order in which its queue comes to them.
+  struct Task {
+    double seconds, lastSeconds, bytes;
+    int event, link;
+    int64_t trips;
+    int waits, waitsEnd; ///< in `waits`
+    /// Of its loop; the loop's trips.
+    int loop, loopEnd;
+    int64_t loopTrips;
+  };
+  struct Awaited {
+    int event;
+    bool previousExecution;
+    int64_t trips; ///< of the event
+    int64_t lag, times, every;
+  };
+  struct EventState {
+    int64_t completed = 0; ///< iterations, all executions
+    int awaiting = none;   ///< the first queue that awaits it
+  };
   struct QueueState {
     // Where it stands.
-    size_t loop = 0, member = 0;
-    int64_t iteration = 0;
+    int begin = 0, end = 0; ///< in `tasks`
+    int task = 0;
     int execution = 0;
-    size_t checked = 0; ///< waits of the event that are satisfied
+    int64_t iteration = 0;
+    int checked = 0; ///< the first wait that may not be satisfied
     // What it is blocked on.
     int64_t needed = 0; ///< iterations
     int nextAwaiting = none;
     // What is under way.
-    double begun = 0, end = 0;
+    double begun = 0, over = 0;
     double dataBegin = 0; ///< when the latency of a transfer is over
     double bytesLeft = 0; ///< at `updated`
     double updated = 0, rate = 0;
@@ -189,14 +213,14 @@ private:
     bool isChanged = false, isListed = false;
   };
 
-  const QueueWork &work;
   int executions, following;
   int unfinished = 0; ///< queues that are not through all executions
   Tracks tracks;
   std::vector<QueueInterval> *record;
   std::vector<double> finish;
-  std::vector<int64_t> completed; ///< iterations by event, all executions
-  std::vector<int> awaiting;      ///< by event: the first queue that awaits it
+  std::vector<Task> tasks; ///< by queue
+  std::vector<Awaited> waits;
+  std::vector<EventState> events;
   std::vector<QueueState> queues;
   std::vector<Domain> domains;
   std::vector<int> toStart;   ///< idle queues that may be ready
@@ -206,12 +230,39 @@ private:
   std::vector<double> rates;
   double now = 0;
 
-  bool left(int q) const {
-    return queues[q].execution < executions + following &&
-           !work.queues[q].empty();
+  void line(const QueueWork &work) {
+    size_t waitCount = 0;
+    for (const QueueWork::Event &event : work.events)
+      waitCount += event.waits.size();
+    tasks.reserve(work.events.size());
+    waits.reserve(waitCount);
+    for (size_t q = 0; q < queues.size(); ++q) {
+      queues[q].begin = queues[q].task = static_cast<int>(tasks.size());
+      for (const QueueWork::Loop &loop : work.queues[q]) {
+        int begin = static_cast<int>(tasks.size());
+        int end = begin + static_cast<int>(loop.events.size());
+        for (int e : loop.events) {
+          const QueueWork::Event &event = work.events[e];
+          int first = static_cast<int>(waits.size());
+          for (const QueueWork::Wait &wait : event.waits)
+            waits.push_back({wait.event, wait.previousExecution,
+                             work.events[wait.event].trips, wait.lag,
+                             wait.times, wait.every});
+          tasks.push_back({event.seconds, event.lastSeconds, event.bytes, e,
+                           event.link, event.trips, first,
+                           static_cast<int>(waits.size()), begin, end,
+                           loop.trips});
+        }
+      }
+      queues[q].end = static_cast<int>(tasks.size());
+      if (!isEmpty(static_cast<int>(q)))
+        queues[q].checked = tasks[queues[q].task].waits;
+    }
   }
-  int eventOf(int q) const {
-    return work.queues[q][queues[q].loop].events[queues[q].member];
+
+  bool isEmpty(int q) const { return queues[q].begin == queues[q].end; }
+  bool left(int q) const {
+    return queues[q].execution < executions + following && !isEmpty(q);
   }
 
   void startReady() {
@@ -226,58 +277,57 @@ private:
   /// If not, the queue awaits the first event that is not there yet.
   bool ready(int q) {
     QueueState &queue = queues[q];
-    const std::vector<QueueWork::Wait> &waits = work.events[eventOf(q)].waits;
-    for (; queue.checked < waits.size(); ++queue.checked) {
-      const QueueWork::Wait &wait = waits[queue.checked];
+    int end = tasks[queue.task].waitsEnd;
+    for (; queue.checked < end; ++queue.checked) {
+      const Awaited &wait = waits[queue.checked];
       int64_t needed = iterationsNeeded(queue, wait);
-      if (completed[wait.event] >= needed)
+      EventState &awaited = events[wait.event];
+      if (awaited.completed >= needed)
         continue;
       queue.needed = needed;
-      queue.nextAwaiting = awaiting[wait.event];
-      awaiting[wait.event] = q;
+      queue.nextAwaiting = awaited.awaiting;
+      awaited.awaiting = q;
       return false;
     }
     return true;
   }
 
   /// Of the awaited event, over all executions; 0: none.
-  int64_t iterationsNeeded(const QueueState &queue,
-                           const QueueWork::Wait &wait) const {
+  int64_t iterationsNeeded(const QueueState &queue, const Awaited &wait) const {
     int64_t round = queue.execution - (wait.previousExecution ? 1 : 0);
     if (round < 0)
       return 0;
-    int64_t trips = work.events[wait.event].trips;
     if (wait.lag < 0)
-      return (round + 1) * trips;
+      return (round + 1) * wait.trips;
     int64_t group =
         wait.every == 1 ? queue.iteration : queue.iteration / wait.every;
     int64_t needed = group * wait.times + wait.times - wait.lag;
-    return needed <= 0 ? 0 : round * trips + needed;
+    return needed <= 0 ? 0 : round * wait.trips + needed;
   }
 
   void start(int q) {
     QueueState &queue = queues[q];
-    const QueueWork::Event &event = work.events[eventOf(q)];
+    const Task &task = tasks[queue.task];
     queue.begun = now;
-    if (event.link < 0) {
-      double seconds = event.seconds;
-      if (event.lastSeconds != 0 && queue.iteration == event.trips - 1)
-        seconds += event.lastSeconds;
-      queue.end = now + seconds;
-      if (queue.end <= now)
+    if (task.link < 0) {
+      double seconds = task.seconds;
+      if (task.lastSeconds != 0 && queue.iteration == task.trips - 1)
+        seconds += task.lastSeconds;
+      queue.over = now + seconds;
+      if (queue.over <= now)
         end(q);
       else
         computing.push_back(q);
       return;
     }
-    queue.dataBegin = now + event.seconds;
-    queue.bytesLeft = event.bytes;
+    queue.dataBegin = now + task.seconds;
+    queue.bytesLeft = task.bytes;
     queue.updated = now;
     queue.rate = 0;
-    int d = tracks.domain(event.link);
+    int d = tracks.domain(task.link);
     Domain &domain = domains[d];
     domain.active.push_back(q);
-    domain.links.push_back(event.link);
+    domain.links.push_back(task.link);
     markChanged(d);
     if (!domain.isListed) {
       domain.isListed = true;
@@ -297,27 +347,34 @@ private:
     domain.end = never;
     if (domain.active.empty())
       return;
-    tracks.fill(domain.links, rates);
-    for (size_t i = 0; i < rates.size(); ++i) {
-      QueueState &queue = queues[domain.active[i]];
-      if (rates[i] != queue.rate) {
-        double from = std::max(queue.updated, queue.dataBegin);
-        if (now > from)
-          queue.bytesLeft =
-              std::max(0.0, queue.bytesLeft - (now - from) * queue.rate);
-        queue.updated = now;
-        queue.rate = rates[i];
-        queue.end =
-            std::max(now, queue.dataBegin) + queue.bytesLeft / queue.rate;
-      }
-      domain.end = std::min(domain.end, queue.end);
+    if (domain.active.size() == 1) {
+      setRate(domain, domain.active[0], tracks.rateAlone(domain.links[0]));
+      return;
     }
+    tracks.fill(domain.links, rates);
+    for (size_t i = 0; i < rates.size(); ++i)
+      setRate(domain, domain.active[i], rates[i]);
+  }
+
+  void setRate(Domain &domain, int q, double rate) {
+    QueueState &queue = queues[q];
+    if (rate != queue.rate) {
+      double from = std::max(queue.updated, queue.dataBegin);
+      if (now > from)
+        queue.bytesLeft =
+            std::max(0.0, queue.bytesLeft - (now - from) * queue.rate);
+      queue.updated = now;
+      queue.rate = rate;
+      queue.over =
+          std::max(now, queue.dataBegin) + queue.bytesLeft / queue.rate;
+    }
+    domain.end = std::min(domain.end, queue.over);
   }
 
   double nextEnd() {
     double next = never;
     for (int q : computing)
-      next = std::min(next, queues[q].end);
+      next = std::min(next, queues[q].over);
     size_t kept = 0;
     for (int d : listed) {
       if (domains[d].active.empty()) {
@@ -334,7 +391,7 @@ private:
   void endAll() {
     for (size_t i = 0; i < computing.size();) {
       int q = computing[i];
-      if (queues[q].end > now) {
+      if (queues[q].over > now) {
         ++i;
         continue;
       }
@@ -349,7 +406,7 @@ private:
       size_t kept = 0;
       for (size_t i = 0; i < domain.active.size(); ++i) {
         int q = domain.active[i];
-        if (queues[q].end <= now) {
+        if (queues[q].over <= now) {
           end(q);
           continue;
         }
@@ -364,17 +421,18 @@ private:
 
   void end(int q) {
     QueueState &queue = queues[q];
-    int e = eventOf(q);
-    ++completed[e];
+    int e = tasks[queue.task].event;
+    EventState &event = events[e];
+    ++event.completed;
     if (record && queue.execution == executions - 1)
       record->push_back({e, queue.iteration, queue.begun, now});
     if (queue.execution < executions)
       finish[queue.execution] = now; // time only grows
-    advance(q);
+    advance(queue);
     toStart.push_back(q);
-    for (int *link = &awaiting[e]; *link != none;) {
+    for (int *link = &event.awaiting; *link != none;) {
       int waiting = *link;
-      if (queues[waiting].needed > completed[e]) {
+      if (queues[waiting].needed > event.completed) {
         link = &queues[waiting].nextAwaiting;
         continue;
       }
@@ -383,21 +441,21 @@ private:
     }
   }
 
-  void advance(int q) {
-    QueueState &queue = queues[q];
-    const std::vector<QueueWork::Loop> &loops = work.queues[q];
-    queue.checked = 0;
-    if (++queue.member < loops[queue.loop].events.size())
-      return;
-    queue.member = 0;
-    if (++queue.iteration < loops[queue.loop].trips)
-      return;
-    queue.iteration = 0;
-    if (++queue.loop < loops.size())
-      return;
-    queue.loop = 0;
-    if (++queue.execution == executions)
-      --unfinished;
+  void advance(QueueState &queue) {
+    const Task &task = tasks[queue.task];
+    if (++queue.task == task.loopEnd) {
+      if (++queue.iteration < task.loopTrips) {
+        queue.task = task.loop;
+      } else {
+        queue.iteration = 0;
+        if (queue.task == queue.end) {
+          queue.task = queue.begin;
+          if (++queue.execution == executions)
+            --unfinished;
+        }
+      }
+    }
+    queue.checked = tasks[queue.task].waits;
   }
 };
 
