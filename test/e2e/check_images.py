@@ -140,6 +140,11 @@ MODELS = {
         (4, 3, 3), {"w": (4, 3, 2, 2)},
         "y = ConvTranspose <group = 2> (a, w)",
         lambda a, w: transposed(a, w["w"], group=2)),
+    # More of them than positions in a window: the windows that make the weight's gradient have channels innermost.
+    "transposed to many channels": (
+        (3, 2, 3), {"w": (3, 7, 2, 2)},
+        "y = ConvTranspose <strides = [2, 2]> (a, w)",
+        lambda a, w: transposed(a, w["w"], strides=[2, 2])),
     "a residual block and a mean of the image": (
         (3, 4, 4), {"w": (3, 3, 3, 3), "v": (3, 3, 3, 3)},
         """c = Conv <pads = [1, 1, 1, 1]> (a, w)  r = Relu(c)  d = Conv <pads = [1, 1, 1, 1]> (r, v)  e = Add(a, d)
