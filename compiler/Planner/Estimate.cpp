@@ -8,6 +8,7 @@
 #include "compiler/Planner/Estimate.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace harmony::planner {
 
@@ -37,10 +38,14 @@ Estimator::Pack Estimator::describe(const Layout &layout, int first, int last,
   pack.microbatch = std::min(microbatch, samples);
   int64_t u = pack.microbatch;
   ++packs;
+  std::vector<const Cost *> &ofSize = costs[u];
+  if (ofSize.empty())
+    for (int l = 0; l < problem.layerCount(); ++l)
+      ofSize.push_back(&problem.cost(l, u));
   double segment = 0;
   for (int l = first; l <= last; ++l) {
     const Layer &layer = problem.layers[l];
-    const Cost &cost = problem.cost(l, u);
+    const Cost &cost = *ofSize[l];
     pack.forwardSeconds += cost.forwardSeconds;
     pack.backwardSeconds += cost.backwardSeconds;
     double values = 0, gradients = 0, outputs = 0;
@@ -172,29 +177,57 @@ void Estimator::add(const Layout &layout, const Pack &pack, int device,
   load.out += (pack.states + pack.updated) / groups;
 }
 
+static auto membersOf(const Layout &layout) {
+  return std::tie(layout.groups, layout.pipeline, layout.placement,
+                  layout.turnPacks, layout.forwardMicrobatch,
+                  layout.backwardMicrobatch, layout.forwardEnds,
+                  layout.backwardEnds, layout.forwardSizes,
+                  layout.backwardSizes, layout.keep);
+}
+
+bool Estimator::Before::operator()(const Layout &a, const Layout &b) const {
+  return membersOf(a) < membersOf(b);
+}
+
+const Estimator::Packs &Estimator::packsOf(const Layout &layout) {
+  auto known = described.find(layout);
+  if (known != described.end())
+    return known->second;
+  // Those of one microbatch size, which differ in who updates.
+  constexpr size_t most = 128;
+  if (described.size() >= most)
+    described.clear();
+  Packs &of = described[layout];
+  for (int f = 0; f < static_cast<int>(layout.forwardEnds.size()); ++f)
+    of.forward.push_back(describe(layout, layout.firstForward(f),
+                                  layout.forwardEnds[f], layout.forwardSize(f),
+                                  true, false));
+  int turn = static_cast<int>(layout.backwardEnds.size()) - 1;
+  for (int p = 0; p <= turn; ++p)
+    of.backward.push_back(describe(layout, layout.firstBackward(p),
+                                   layout.backwardEnds[p],
+                                   layout.backwardSize(p), p == turn, true));
+  return of;
+}
+
 LayoutCost Estimator::estimate(const Layout &layout, Updates updates) {
   loads.assign(layout.pipeline, {});
   double slowestForward = 0, slowestBackward = 0;
-  Pack last;
-  for (int f = 0; f < static_cast<int>(layout.forwardEnds.size()); ++f) {
-    Pack pack = describe(layout, layout.firstForward(f), layout.forwardEnds[f],
-                         layout.forwardSize(f), true, false);
+  const Packs &packs = packsOf(layout);
+  for (size_t f = 0; f < packs.forward.size(); ++f) {
+    const Pack &pack = packs.forward[f];
     slowestForward = std::max(slowestForward, pack.forwardSeconds);
-    add(layout, pack, layout.forwardDevice(f), updates);
+    add(layout, pack, layout.forwardDevice(static_cast<int>(f)), updates);
   }
-  int turn = static_cast<int>(layout.backwardEnds.size()) - 1;
-  for (int p = turn; p >= 0; --p) {
-    Pack pack =
-        describe(layout, layout.firstBackward(p), layout.backwardEnds[p],
-                 layout.backwardSize(p), p == turn, true);
+  for (size_t p = packs.backward.size(); p-- > 0;) {
+    const Pack &pack = packs.backward[p];
     slowestBackward =
         std::max(slowestBackward, pack.backwardSeconds + pack.forwardSeconds);
-    add(layout, pack, layout.backwardDevice(p), updates);
-    if (p == 0)
-      last = pack;
+    add(layout, pack, layout.backwardDevice(static_cast<int>(p)), updates);
   }
   LayoutCost result = total(layout, updates);
-  result.seconds += tail(layout, last, updates);
+  if (!packs.backward.empty())
+    result.seconds += tail(layout, packs.backward.front(), updates);
   result.seconds += (layout.pipeline - 1) * (slowestForward + slowestBackward);
   return result;
 }

@@ -15,6 +15,8 @@
 
 #include "compiler/Planner/Filling.h"
 
+#include <map>
+
 namespace harmony::planner {
 
 struct LayoutCost {
@@ -59,6 +61,10 @@ private:
     double leaves = 0;      ///< what a forward pack leaves for backward packs
     bool fromBatch = false; ///< the first input comes from the batch memory
   };
+  /// Of a layout.
+  struct Packs {
+    std::vector<Pack> forward, backward;
+  };
   /// All that one device does.
   struct Load {
     double compute = 0, recompute = 0;
@@ -77,7 +83,13 @@ private:
   std::vector<int> seenBy; ///< by tensor: the last pack that has it
   int packs = 0;
   std::vector<Load> loads;
+  std::map<int64_t, std::vector<const Cost *>> costs; ///< by u, by layer
+  struct Before {
+    bool operator()(const Layout &a, const Layout &b) const;
+  };
+  std::map<Layout, Packs, Before> described; ///< the last ones
 
+  const Packs &packsOf(const Layout &layout);
   Pack describe(const Layout &layout, int first, int last, int64_t microbatch,
                 bool forward, bool backward);
   void add(const Layout &layout, const Pack &pack, int device, Updates updates);

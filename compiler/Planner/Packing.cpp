@@ -453,6 +453,8 @@ private:
       double found = row.before[from] + ofAll;
       if (found >= seconds)
         continue;
+      if (found + waiting(size, row, from, end, 1, backward) >= seconds)
+        continue;
       Fit fitting = fit(size, from, end, edges(size, from, end, backward), room,
                         backward);
       if (isOver(fitting) && from + 1 < end)
