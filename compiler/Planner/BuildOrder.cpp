@@ -273,11 +273,12 @@ std::vector<int64_t> OrderBuilder::livePeaks() {
     change[spans[i].first] += bytes;
     change[spans[i].last + 1] -= bytes;
   }
-  std::vector<int64_t> peaks(devices, 0);
-  for (int d = 0; d < devices; ++d) {
-    int64_t live = 0;
-    for (size_t i = 0; i < stride; ++i)
-      peaks[d] = std::max(peaks[d], live += changes[d * stride + i]);
+  std::vector<int64_t> peaks;
+  for (auto at = changes.begin(); at != changes.end();) {
+    int64_t live = 0, peak = 0;
+    for (auto end = at + static_cast<long>(stride); at != end; ++at)
+      peak = std::max(peak, live += *at);
+    peaks.push_back(peak);
   }
   return peaks;
 }

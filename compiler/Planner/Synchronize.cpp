@@ -274,7 +274,9 @@ private:
   }
 
   void join(Instance *clock, const Instance *other) {
-    for (int q = 0; q < queueCount; ++q)
+    // A bound of its own, which no clock can be: the loop becomes vectors.
+    int queues = queueCount;
+    for (int q = 0; q < queues; ++q)
       clock[q] = std::max(clock[q], other[q]);
   }
   void joinEnd(Instance *clock, Instance before) {
