@@ -1,5 +1,5 @@
 """Runs a command and tells what it took: for the benchmarks that look at whole processes."""
-import collections, os, re, subprocess, sys, tempfile, time
+import collections, os, re, resource, subprocess, sys, tempfile, time
 
 Run = collections.namedtuple("Run", "output wall processor resident anonymous")
 
@@ -37,6 +37,28 @@ def run(command, environment=None, interval=0.01):
     if process.returncode:
         sys.exit(f"{' '.join(command)}\nends with {process.returncode}\n{text[-4000:]}")
     return Run(text, wall, usage.ru_utime + usage.ru_stime, peaks["VmHWM"], peaks["RssAnon"])
+
+
+class Others:
+    """What other processes, and other machines on the same processors, took of this machine's processors."""
+
+    def __init__(self):
+        self.begin = self.now()
+
+    @staticmethod
+    def now():
+        with open("/proc/stat") as file:
+            user, nice, system, idle, iowait, irq, softirq, steal = map(int, file.readline().split()[1:9])
+        tick = os.sysconf("SC_CLK_TCK")
+        busy = (user + nice + system + irq + softirq + steal) / tick
+        own = sum(use.ru_utime + use.ru_stime
+                  for use in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+        return busy - own, busy + (idle + iowait) / tick
+
+    def share(self):
+        """Of all processors since this began, between 0 and 1. Children count as ours once they have ended."""
+        others, total = (b - a for a, b in zip(self.begin, self.now()))
+        return max(0.0, others / total) if total > 0 else 0.0
 
 
 def table(header, rows):

@@ -2,19 +2,20 @@
 """Throughput of a GPT over the memory of its devices, from what an unlimited run uses down to the least.
 
     bench/memory.py [--build build] [--devices 1,2,4] [--slower 1,16] [--layers 24] [--batch 16] [--plan-only]
-                    [--no-wall] [--write docs/Schedules.md]
+                    [--no-wall] [--rounds 4] [--write docs/Schedules.md]
 
 Every row is compiled for devices of a share of the bytes that the fullest device has in use where memory is not
 limited, and trains. `bytes / bandwidth`: the time that the plan's bytes take on the busiest link, or on what links
 share, over the time that the busiest device of the unlimited plan computes; up to 1 the link can carry them beside the
 work. Times of several devices are of the virtual clock, which carries out the plan with predicted costs and shared
 links while the arithmetic really runs; those of one device are wall times, with transfers slowed to the machine's
-links (--enforce-links) and without, which says what the engine and its copies cost, beside the virtual ones. The
+links (--enforce-links) and without, which says what the engine and its copies cost, beside the virtual ones: medians
+over rounds in which all rows take turns, so that a machine that is slow for a while is slow for all of them. The
 machines are that of bench/schedules.py and those whose links are --slower; wall times are of plans for this machine as
 `harmonyc machine` measures it, since others may be as fast at sizes at which this one is slow. --plan-only takes
 simulated times of the former alone and runs nothing. Needs NumPy.
 """
-import argparse, collections, itertools, json, os, pathlib, sys, tempfile
+import argparse, collections, itertools, json, os, pathlib, statistics, sys, tempfile
 
 import measuring
 import schedules
@@ -58,9 +59,10 @@ class Bench(schedules.Bench):
             self.run(self.harmonyc, "machine", "-o", file)
         return json.loads(file.read_text())
 
-    def measure(self, model, machine, capacity, devices, wall):
-        """A row: what the plan says, and what runs of it measure."""
-        file, exe, plan = (self.folder / name for name in ("machine.json", "train", "plan.json"))
+    def measure(self, model, machine, capacity, devices):
+        """A row: what the plan says, and what a run of it measures on the virtual clock."""
+        file, plan = self.folder / "machine.json", self.folder / "plan.json"
+        exe = self.folder / f"train-{capacity}"
         file.write_text(json.dumps(machine))
         command = "plan" if self.arguments.plan_only else "compile"
         output = [] if self.arguments.plan_only else ["-o", exe]
@@ -80,12 +82,19 @@ class Bench(schedules.Bench):
         last = self.steps(3, exe, "--virtual-time")[-1]
         assert last["swap_in_bytes"] + last["swap_out_bytes"] == row["swap"], "the run moves what the plan does not"
         row["virtual"] = batch / last["step_s"]
-        if wall:
-            # The median: one step more or less may be disturbed.
-            for name, flags in (("enforced", ["--enforce-links"]), ("free", [])):
-                times = sorted(r["step_s"] for r in self.steps(6, exe, *flags)[1:])
-                row[name] = batch / times[len(times) // 2]
         return row
+
+    def measure_wall(self, rows):
+        """Adds wall times to the rows."""
+        times = collections.defaultdict(list)
+        for _ in range(self.arguments.rounds):
+            for row in rows:
+                for name, flags in (("enforced", ["--enforce-links"]), ("free", [])):
+                    steps = self.steps(6, self.folder / f"train-{row['capacity']}", *flags)
+                    times[row["capacity"], name] += [step["step_s"] for step in steps[1:]]
+        for row in rows:
+            for name in ("enforced", "free"):
+                row[name] = self.arguments.batch / statistics.median(times[row["capacity"], name])
 
 
 def megabytes(count):
@@ -127,6 +136,7 @@ def main():
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--plan-only", action="store_true", help="simulated times; nothing runs")
     parser.add_argument("--no-wall", action="store_true", help="no wall times")
+    parser.add_argument("--rounds", type=int, default=4, help="of wall times")
     parser.add_argument("--write", type=pathlib.Path, help="file whose table is replaced")
     arguments = parser.parse_args()
     results = []
@@ -138,14 +148,16 @@ def main():
         for devices, slower in itertools.product(arguments.devices, arguments.slower):
             wall = devices == 1 and not arguments.no_wall and not arguments.plan_only
             machine = slowed(bench.this_machine() if wall else schedules.machine(devices), slower)
-            rows = {"unlimited": bench.measure(model, machine, UNLIMITED, devices, wall)}
+            rows = {"unlimited": bench.measure(model, machine, UNLIMITED, devices)}
             peak, least = rows["unlimited"]["peak"], rows["unlimited"]["least"]
             capacities = {f"1/{share}" if share > 1 else "1": peak // share for share in SHARES}
             capacities["least"] = least
             for name, capacity in capacities.items():
                 rows[name] = (f"less than the least ({megabytes(least)} MB)" if capacity < least else
-                              bench.measure(model, machine, capacity, devices, wall))
+                              bench.measure(model, machine, capacity, devices))
                 print(devices, slower, name, rows[name], flush=True, file=sys.stderr)
+            if wall:
+                bench.measure_wall([row for row in rows.values() if not isinstance(row, str)])
             results += lines_of(devices, slower, rows)
     text = measuring.table(["devices", "links slower", "memory", "of each, MB", "peak, MB", "swapped a step, MB",
                             "bytes / bandwidth", "samples/s, plan", "samples/s, virtual", "wall, links enforced",

@@ -7,12 +7,13 @@
 Measures the machine (harmonyc machine), then compiles six models with as much memory as they like, half and a quarter
 of that (but the least that there is a plan for), and a quarter behind enforced links of a quarter of the copies' bandwidth. Each is planned twice: with the
 rates of the machine file, and again with the costs that the first executable measured (--profile). Predicted is the
-plan's iteration_s, measured the median step of a run. The verdict: off by at most 10 % at the median and 25 % at
+plan's iteration_s, measured the median step of a run, which is repeated up to twice where other processes took more
+than 5 % of the processors. The verdict: off by at most 10 % at the median and 25 % at
 worst with the machine file; run it on a quiet machine. Exit code 1 where it is missed. Bytes and peaks are compared
 by every run itself, which fails where they differ from the plan. Takes less than six minutes. Needs NumPy and the
 target harmonyc.
 """
-import argparse, json, os, pathlib, statistics, subprocess, sys, tempfile, time
+import argparse, json, pathlib, statistics, subprocess, sys, tempfile, time
 
 import make_models
 import measuring
@@ -28,6 +29,7 @@ MODELS = {
     "resnet": (lambda path: make_models.make_resnet(path, 16, 64, 100, seed=0), 16),
 }
 MEDIAN, WORST = 0.10, 0.25
+QUIET = 0.05  # of the processors, taken by others
 
 
 def run(command):
@@ -43,6 +45,7 @@ class Case:
     def __init__(self, arguments, folder, name, machine, memory, enforced):
         self.arguments, self.folder, self.name, self.machine = arguments, folder, name, machine
         self.memory, self.enforced = memory, enforced
+        self.disturbed = 0  # the share of the processors that others took in the runs that count
 
     def compile(self, profile=None):
         command = [self.arguments.harmonyc, "compile", self.folder / f"{self.name}.onnx", "--batch", MODELS[self.name][1],
@@ -56,17 +59,25 @@ class Case:
         return self.summary["iteration_s"]
 
     def measure(self, profile=None):
-        """The median step without the first two, in seconds."""
+        """The median step without the first two, in seconds; of up to three runs the one that was disturbed least."""
         steps = min(100, max(8, int(self.arguments.seconds / self.summary["iteration_s"])))
         command = [self.folder / "exe", "--synthetic", "--steps", steps, "--threads", self.arguments.threads, "--log",
                    self.folder / "log.jsonl"]
         if self.enforced:
             command.append("--enforce-links")
         if profile:
-            command += ["--profile", profile]
-        run(command)
-        times = [json.loads(line)["step_s"] for line in open(self.folder / "log.jsonl") if '"step_s"' in line]
-        return statistics.median(times[2:])
+            command += ["--profile", self.folder / "last.json"]
+        runs = []
+        while len(runs) < 3 and (not runs or min(runs)[0] > QUIET):
+            others = measuring.Others()
+            run(command)
+            share = others.share()
+            times = [json.loads(line)["step_s"] for line in open(self.folder / "log.jsonl") if '"step_s"' in line]
+            runs.append((share, statistics.median(times[2:])))
+            if profile and runs[-1] == min(runs):
+                (self.folder / "last.json").replace(profile)
+        self.disturbed = max(self.disturbed, min(runs)[0])
+        return min(runs)[1]
 
 
 def slower(machine, path, factor):
@@ -101,11 +112,13 @@ def measure(arguments, folder):
             rows.append({"model": name, "memory": "all" if part == 1 else "least" if memory == least else f"1/{part}",
                          "enforced": enforced,
                          "swapped": swapped, "predicted": predicted, "measured": measured,
-                         "profiled": again[0], "then": again[1]})
+                         "profiled": again[0], "then": again[1], "disturbed": case.disturbed})
             row = rows[-1]
             print(f"{name:9} {row['memory']:5} {'slow' if enforced else '    '} machine {predicted * 1e3:8.2f} "
                   f"measured {measured * 1e3:8.2f} ms {error(row):+6.1%}   profile {again[0] * 1e3:8.2f} measured "
-                  f"{again[1] * 1e3:8.2f} ms {error(row, True):+6.1%}", flush=True)
+                  f"{again[1] * 1e3:8.2f} ms {error(row, True):+6.1%}"
+                  + (f"   others took {case.disturbed:.0%} of the processors" if case.disturbed > QUIET else ""),
+                  flush=True)
     return rows
 
 
@@ -151,7 +164,9 @@ def main():
     verdicts = [verdict(rows, profiled) for profiled in (False, True)]
     text = table(rows) + "\n\n" + "\n".join("* " + line for _, line in verdicts)
     print(text)
-    print(f"{time.monotonic() - begin:.0f} s; load of the machine at the end: {os.getloadavg()[0]:.1f}")
+    disturbed = sum(row["disturbed"] > QUIET for row in rows)
+    print(f"{time.monotonic() - begin:.0f} s; in {disturbed} of {len(rows)} cases others took more than {QUIET:.0%} of the "
+          "processors" + (": repeat this on a quiet machine" if disturbed else ""))
     if arguments.write:
         measuring.replace_between(arguments.write, MARKERS, text)
     sys.exit(0 if verdicts[0][0] else 1)

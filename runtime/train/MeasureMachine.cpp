@@ -106,8 +106,8 @@ private:
 constexpr int64_t mebi = int64_t(1) << 20;
 
 /// Every figure is measured for a short time in each of several rounds, and is
-/// the median of the rounds: what disturbs the machine for a second or two
-/// disturbs one round of all figures, not all of one figure.
+/// the lower quartile of the rounds: what disturbs the machine for a second or
+/// two disturbs one or two rounds of all figures, not all of one figure.
 class MachineMeasurement {
 public:
   MachineMeasurement(HmIsa isa, unsigned threads)
@@ -156,7 +156,7 @@ private:
   std::string write() const {
     std::string out, list;
     for (const Figure &figure : figures) {
-      double seconds = quantile(figure.seconds, 0.5);
+      double seconds = quantile(figure.seconds, 0.25);
       char value[32];
       std::snprintf(value, sizeof(value), "%.6g",
                     figure.amount > 0 ? figure.amount / seconds : seconds);

@@ -28,7 +28,8 @@ namespace harmony::runtime {
 ///   copy_in_bytes_per_s, copy_out_bytes_per_s, copy_both_bytes_per_s
 ///                           a copy beside computing workers; two at once
 ///   copy_s                  the least copy
-/// Each is the median of rounds spread over all the time. Takes about 15 s. Throws NoDevice without the instruction set.
+/// Each is the lower quartile of rounds spread over all the time. Takes about
+/// 15 s. Throws NoDevice without the instruction set.
 std::string measureMachine(HmIsa isa, unsigned threads);
 
 } // namespace harmony::runtime
