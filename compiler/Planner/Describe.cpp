@@ -48,8 +48,8 @@ struct Pack {
   std::set<int64_t, std::greater<>> sizes; ///< of microbatches
 };
 
-/// Forward and turn packs, and backward packs where they say more than that
-/// they go back through the same packs in the same place.
+/// All, or forward and turn packs alone where the backward goes back through
+/// the same packs in the same places.
 std::vector<Pack> packsOf(const Plan &plan) {
   std::vector<Pack> packs;
   for (const Phase &phase : plan.phases) {
@@ -65,19 +65,22 @@ std::vector<Pack> packsOf(const Plan &plan) {
       pack->devices.push_back(phase.device);
     pack->sizes.insert(phase.microbatch);
   }
-  auto told = [&](const Pack &pack) {
-    return pack.phase.kind == PhaseKind::Backward &&
+  auto isBackward = [](const Pack &pack) {
+    return pack.phase.kind == PhaseKind::Backward;
+  };
+  bool same = std::all_of(packs.begin(), packs.end(), [&](const Pack &pack) {
+    return !isBackward(pack) ||
            std::any_of(packs.begin(), packs.end(), [&](const Pack &other) {
              return other.phase.kind == PhaseKind::Forward &&
                     other.phase.firstLayer == pack.phase.firstLayer &&
                     other.phase.lastLayer == pack.phase.lastLayer &&
                     other.devices == pack.devices && other.sizes == pack.sizes;
            });
-  };
-  std::vector<Pack> kept;
-  std::copy_if(packs.begin(), packs.end(), std::back_inserter(kept),
-               [&](const Pack &pack) { return !told(pack); });
-  return kept;
+  });
+  if (same)
+    packs.erase(std::remove_if(packs.begin(), packs.end(), isBackward),
+                packs.end());
+  return packs;
 }
 
 /// The backward phase of a layer, of the first samples, or null.
