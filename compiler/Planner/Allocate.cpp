@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/Planner/Build.h"
+#include "compiler/Planner/CountingSort.h"
 
 #include <algorithm>
 #include <numeric>
@@ -238,10 +239,16 @@ constexpr int orderCount = 6;
 constexpr int largeOrderCount = 2;
 constexpr size_t largePlan = 8000;
 
-/// The orders to try, by number.
-std::vector<int> orderOf(const std::vector<Item> &items, int number) {
+/// The orders to try, by number. Items lie on a line of so many points.
+std::vector<int> orderOf(const std::vector<Item> &items, int points,
+                         int number) {
   std::vector<int> order(items.size());
   std::iota(order.begin(), order.end(), 0);
+  auto byPoint = [&](auto key) {
+    CountingSort<int> sort;
+    sort(order, points, [&](int i) { return key(items[i]); });
+    return order;
+  };
   auto sorted = [&](auto key) {
     using Key = decltype(key(items[0]));
     std::vector<std::pair<Key, int>> keyed;
@@ -261,11 +268,13 @@ std::vector<int> orderOf(const std::vector<Item> &items, int number) {
   };
   switch (number) {
   case 0: // long-lived first
-    return sorted([&](const Item &item) { return -length(item); });
+    return byPoint([&](const Item &item) {
+      return points - 1 - (item.last - item.first);
+    });
   case 1: // large first
     return sorted([](const Item &item) { return -item.bytes; });
   case 2: // as time goes
-    return sorted([](const Item &item) { return item.first; });
+    return byPoint([](const Item &item) { return item.first; });
   case 3:
     return sorted([&](const Item &item) { return -area(item); });
   case 4: // long-lived first, of equal length the large
@@ -273,7 +282,7 @@ std::vector<int> orderOf(const std::vector<Item> &items, int number) {
       return std::pair(-length(item), -item.bytes);
     });
   default: // backward in time
-    return sorted([](const Item &item) { return -item.last; });
+    return byPoint([&](const Item &item) { return points - 1 - item.last; });
   }
 }
 
@@ -307,7 +316,8 @@ static int64_t allocateDevice(Plan &plan, const Timeline &timeline,
   int64_t best = INT64_MAX;
   int tries = passing.size() > largePlan ? largeOrderCount : orderCount;
   for (int number = 0; number < tries && !passing.empty(); ++number) {
-    int64_t peak = fit.place(ranked, points, orderOf(passing, number), best);
+    int64_t peak = fit.place(ranked, points,
+                             orderOf(passing, timeline.size(), number), best);
     if (peak >= best)
       continue;
     best = peak;

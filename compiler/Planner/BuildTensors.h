@@ -9,6 +9,7 @@
 #define COMPILER_PLANNER_BUILDTENSORS_H
 
 #include "compiler/Planner/BuildContext.h"
+#include "compiler/Planner/CountingSort.h"
 
 namespace harmony::planner {
 
@@ -105,6 +106,7 @@ private:
   std::vector<int> latest;  ///< phase by group
   std::vector<int> packs;   ///< of loads
   std::vector<int> ordered; ///< tensors
+  CountingSort<int> sort;
   struct Spread {
     int phase, part, tensor;
   };

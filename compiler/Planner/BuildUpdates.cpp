@@ -220,9 +220,7 @@ void TensorBuilder::addContributions() {
   for (int t = 0; t < tensorCount(); ++t)
     if (decisions[t].updated && problem.tensors[t].contribution >= 0)
       ordered.push_back(t);
-  std::stable_sort(ordered.begin(), ordered.end(), [&](int x, int y) {
-    return decisions[x].lastAdd < decisions[y].lastAdd;
-  });
+  sort(ordered, b.phaseCount(), [&](int t) { return decisions[t].lastAdd; });
   for (int t : ordered)
     decisions[t].onHost ? addHostContribution(t) : addDeviceContribution(t);
 }
@@ -365,9 +363,8 @@ void TensorBuilder::addUpdates() {
   for (int t = 0; t < tensorCount(); ++t)
     if (decisions[t].updated)
       ordered.push_back(t);
-  std::stable_sort(ordered.begin(), ordered.end(), [&](int x, int y) {
-    return decisions[x].updatePhase < decisions[y].updatePhase;
-  });
+  sort(ordered, b.phaseCount() + 1,
+       [&](int t) { return decisions[t].updatePhase; });
   EventList pendingStores, refreshes;
   int phase = -1;
   for (int t : ordered) {

@@ -20,10 +20,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/Planner/Build.h"
+#include "compiler/Planner/CountingSort.h"
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <utility>
 
 namespace harmony::planner {
@@ -469,27 +469,20 @@ private:
   }
 };
 
-/// By event, then by what is touched. `sorted`: memory.
-void sortTouches(std::vector<Touch> &touches, size_t events,
-                 std::vector<Touch> &sorted) {
-  std::vector<int> begins(events + 1, 0);
-  for (const Touch &touch : touches)
-    ++begins[touch.event + 1];
-  std::partial_sum(begins.begin(), begins.end(), begins.begin());
-  std::vector<int> at = begins;
-  sorted.resize(touches.size());
-  for (const Touch &touch : touches)
-    sorted[at[touch.event]++] = touch;
+/// By event, then by what is touched.
+void sortTouches(std::vector<Touch> &touches, int events,
+                 CountingSort<Touch> &sort) {
+  sort(touches, events, [](const Touch &touch) { return touch.event; });
   auto isBefore = [](const Touch &a, const Touch &b) {
     return a.index < b.index;
   };
-  for (size_t e = 0; e < events; ++e) {
-    auto first = sorted.begin() + begins[e],
-         end = sorted.begin() + begins[e + 1];
+  auto first = touches.begin();
+  for (int e = 0; e < events; ++e) {
+    auto end = touches.begin() + sort.end(e);
     if (!std::is_sorted(first, end, isBefore))
       std::stable_sort(first, end, isBefore);
+    first = end;
   }
-  touches.swap(sorted);
 }
 
 } // namespace
@@ -497,10 +490,10 @@ void sortTouches(std::vector<Touch> &touches, size_t events,
 void synchronize(Draft &draft) {
   for (Event &event : draft.plan.events)
     event.waits.clear();
-  std::vector<Touch> sorted;
+  CountingSort<Touch> sort;
   for (auto *touches :
        {&draft.bufferTouches, &draft.homeTouches, &draft.scalarTouches})
-    sortTouches(*touches, draft.plan.events.size(), sorted);
+    sortTouches(*touches, static_cast<int>(draft.plan.events.size()), sort);
   Synchronizer(draft).run();
 }
 

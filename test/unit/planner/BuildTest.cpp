@@ -5,12 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/Planner/CountingSort.h"
 #include "compiler/Planner/Json.h"
 #include "test/unit/planner/Problems.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <numeric>
 
 using namespace harmony::planner;
@@ -266,6 +268,25 @@ TEST(Build, TimelinesNeverDeadlock) {
     std::iota(preference.begin(), preference.end(), 0);
     std::shuffle(preference.begin(), preference.end(), generator);
     ASSERT_TRUE(runsByTimelines(plan, preference)) << "round " << round;
+  }
+}
+
+TEST(Build, CountingSortIsStable) {
+  std::mt19937 generator(5);
+  CountingSort<std::pair<int, int>> sort;
+  for (int keys : {1, 3, 40, 2}) {
+    std::vector<std::pair<int, int>> list; // key, place
+    for (int i = 0; i < 100; ++i)
+      list.push_back({static_cast<int>(generator() % keys), i});
+    std::vector<std::pair<int, int>> expected = list;
+    std::sort(expected.begin(), expected.end());
+    sort(list, keys, [](const auto &element) { return element.first; });
+    EXPECT_EQ(list, expected);
+    for (int key = 0; key < keys; ++key)
+      EXPECT_EQ(sort.end(key), std::count_if(list.begin(), list.end(),
+                                             [&](const auto &element) {
+                                               return element.first <= key;
+                                             }));
   }
 }
 
