@@ -7,12 +7,18 @@
 
 #include "runtime/drivers/host/LinkGate.h"
 
+#include "runtime/hal/Futex.h"
+
 #include <algorithm>
 
 namespace harmony::runtime {
 
 /// More than there are queues; so that nothing is allocated while training.
 static constexpr size_t expectedPassages = 1024;
+
+/// A thread that sleeps until a time wakes up later, by about as much: many
+/// copies take less.
+static constexpr std::chrono::microseconds lateness{100};
 
 LinkGate::LinkGate(const LinkTable &links) : shares(links) {
   passages.reserve(expectedPassages);
@@ -71,8 +77,16 @@ LinkGate::Passage::~Passage() {
       return;
     std::chrono::duration<double> left(
         progress.timeLeft(gate->shares.rate(link)));
-    gate->changed.wait_until(
-        lock, gate->now + std::chrono::ceil<Clock::duration>(left));
+    Clock::time_point end =
+        gate->now + std::chrono::ceil<Clock::duration>(left);
+    if (left > lateness) {
+      gate->changed.wait_until(lock, end - lateness);
+      continue;
+    }
+    lock.unlock();
+    while (Clock::now() < end)
+      relaxProcessor();
+    lock.lock();
   }
 }
 
