@@ -183,7 +183,7 @@ std::string updatesText(const Plan &plan) {
       ++(event.onHost ? host : onDevice);
   std::string order =
       plan.update == UpdateOrder::JustInTime ? "just in time" : "deferred";
-  return order + ", " + std::to_string(onDevice) + " tensors on the device" +
+  return order + ", " + countText(onDevice, "tensor") + " on the device" +
          (plan.peakBytes.size() > 1 ? "s, " : ", ") + std::to_string(host) +
          " on the host";
 }
