@@ -221,7 +221,6 @@ private:
 PlanBuilder::PlanBuilder(const Problem &problem, const Machine &machine)
     : builder(std::make_unique<Builder>(problem, machine)) {}
 PlanBuilder::~PlanBuilder() = default;
-PlanBuilder::PlanBuilder(PlanBuilder &&) = default;
 
 Draft &PlanBuilder::build(const Choices &choices) {
   return builder->build(choices);

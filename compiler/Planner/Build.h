@@ -169,7 +169,6 @@ class PlanBuilder {
 public:
   PlanBuilder(const Problem &problem, const Machine &machine);
   ~PlanBuilder();
-  PlanBuilder(PlanBuilder &&);
 
   /// As build(). Its own, until it builds again; may be moved from.
   Draft &build(const Choices &choices);

@@ -172,7 +172,8 @@ void OrderBuilder::numberQueues() {
       hostIndex[BuildContext::hostQueue - event.queue] = 0;
     } else {
       if (static_cast<size_t>(event.queue) >= used.size())
-        used.resize((event.queue / laneCount + 1) * laneCount, 0);
+        used.resize(
+            (static_cast<size_t>(event.queue / laneCount) + 1) * laneCount, 0);
       used[event.queue] = 1;
     }
   static constexpr Queue lanes[laneCount] = {
