@@ -548,16 +548,15 @@ Layout Packer::layoutOf(const Shape &shape) {
   ShapePacker packs(*this, shape);
   Key key{shape.groups, shape.microbatch, shape.backwardPart, shape.segments,
           shape.ahead,  shape.lean,       shape.resident};
-  auto back = backward.find(key);
-  if (back == backward.end())
-    back = backward.emplace(key, packs.pack(true)).first;
+  std::unique_ptr<Packing> &back = backward[key];
+  if (!back)
+    back = std::make_unique<Packing>(packs.pack(true));
   std::get<double>(key) = shape.forwardPart;
   std::get<3>(key) = false;
-  auto leaves = std::pair(key, packs.leave(back->second));
-  auto forth = forward.find(leaves);
-  if (forth == forward.end())
-    forth = forward.emplace(std::move(leaves), packs.pack(false)).first;
-  return packs.turn(back->second, forth->second);
+  std::unique_ptr<Packing> &forth = forward[{key, packs.leave(*back)}];
+  if (!forth)
+    forth = std::make_unique<Packing>(packs.pack(false));
+  return packs.turn(*back, *forth);
 }
 
 } // namespace harmony::planner

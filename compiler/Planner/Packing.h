@@ -17,6 +17,7 @@
 #include "compiler/Planner/Layout.h"
 
 #include <map>
+#include <memory>
 #include <tuple>
 
 namespace harmony::planner {
@@ -92,9 +93,9 @@ private:
   /// By groups, microbatch size, part of the memory, and Shape's segments,
   /// ahead, lean and resident.
   using Key = std::tuple<int, int64_t, double, bool, bool, bool, bool>;
-  std::map<Key, Packing> backward;
+  std::map<Key, std::unique_ptr<Packing>> backward;
   /// And by layer, whether its outputs are left behind.
-  std::map<std::pair<Key, std::vector<char>>, Packing> forward;
+  std::map<std::pair<Key, std::vector<char>>, std::unique_ptr<Packing>> forward;
 };
 
 } // namespace harmony::planner
