@@ -48,8 +48,14 @@ private:
     constexpr size_t starts = 3;
     std::vector<size_t> begun;
     std::set<std::string> forms;
-    for (size_t i : trials.byTime()) {
+    std::vector<size_t> order = trials.byTime();
+    for (size_t i : order) {
       const Layout &layout = trials[i].choices.layout;
+      const Trial &best = trials[order.front()];
+      // All groups are as fast as one alone: it has seen the others, too.
+      if (best.origin.refined && !trials[i].origin.refined &&
+          best.choices.layout.groups == layout.groups)
+        continue;
       bool isNew = std::none_of(begun.begin(), begun.end(), [&](size_t other) {
         return trials[other].choices.layout.backwardEnds == layout.backwardEnds;
       });
