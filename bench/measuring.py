@@ -61,6 +61,11 @@ class Others:
         return max(0.0, others / total) if total > 0 else 0.0
 
 
+def lower_quartile(values):
+    """The value that a quarter of them are not above."""
+    return sorted(values)[(len(values) - 1) // 4]
+
+
 def table(header, rows):
     """A table in Markdown."""
     lines = [header, ["---"] * len(header), *rows]

@@ -174,7 +174,8 @@ int harmony::machineCommand(const CompilerOptions &options,
       "memory         %.1f GB/s, %.1f in caches\n"
       "operations     %.1f G/s\n"
       "updates        %.1f GB/s\n"
-      "copies         %.1f GB/s in, %.1f out, %.1f both at once\n"
+      "copies         %.1f GB/s in, %.1f out, %.1f both at once; %.0f us to "
+      "begin\n"
       "launch         %.2f us\n",
       machine->name.c_str(), machine->devices.size(),
       machine->devices.size() == 1 ? "" : "s", device.workers,
@@ -189,7 +190,9 @@ int harmony::machineCommand(const CompilerOptions &options,
       device.operationsPerSecond * 1e-9, device.updateBytesPerSecond * 1e-9,
       machine->link(planner::hostEndpoint, 0).bytesPerSecond * 1e-9,
       machine->link(0, planner::hostEndpoint).bytesPerSecond * 1e-9,
-      machine->resources[0].bytesPerSecond * 1e-9, device.launchSeconds * 1e6);
+      machine->resources[0].bytesPerSecond * 1e-9,
+      machine->link(planner::hostEndpoint, 0).latencySeconds * 1e6,
+      device.launchSeconds * 1e6);
   std::cout << text;
   return kDone;
 }

@@ -27,7 +27,7 @@ namespace harmony::runtime {
 ///   update_bytes_per_s      read and written by adamw, all workers
 ///   copy_in_bytes_per_s, copy_out_bytes_per_s, copy_both_bytes_per_s
 ///                           a copy beside computing workers; two at once
-///   copy_s                  the least copy
+///   copy_s                  the least copy, by a thread that is woken up for it
 /// Each is the lower quartile of rounds spread over all the time. Takes about
 /// 15 s. Throws NoDevice without the instruction set.
 std::string measureMachine(HmIsa isa, unsigned threads);
