@@ -8,6 +8,7 @@
 #include "compiler/Planner/Refine.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 namespace harmony::planner {
@@ -21,18 +22,11 @@ public:
       : trials(trials), space(space), shapes(shapes), estimator(estimator),
         options(options) {}
 
+  /// Estimates are trusted first. Where there is effort left, as for small
+  /// problems, what is not much slower is stepped from too.
   void run() {
-    constexpr double hopeful = 1.07, close = 1.05; // times the best
-    std::vector<size_t> begun = startsOf(hopeful);
-    for (double most = hopeful; !begun.empty() && trials.mayGoOn();
-         most = close) {
-      std::vector<size_t> better;
-      for (size_t start : begun)
-        if (trials[start].seconds < most * trials.best() && trials.mayGoOn())
-          if (size_t found = stepFrom(start); found != start)
-            better.push_back(found);
-      begun = std::move(better);
-    }
+    stepWithin(1.07, true, [&] { return trials.mayGoOn(); });
+    stepWithin(1.2, false, [&] { return trials.mayTry(); });
   }
 
 private:
@@ -41,6 +35,22 @@ private:
   const Shapes &shapes;
   Estimator &estimator;
   const SearchOptions &options;
+
+  /// Steps from what takes no longer than `hopeful` times the best, and then
+  /// from what is better than that. `trusting`: estimates of what moves.
+  void stepWithin(double hopeful, bool trusting,
+                  const std::function<bool()> &mayStep) {
+    constexpr double close = 1.05; // times the best
+    std::vector<size_t> begun = startsOf(hopeful);
+    for (double most = hopeful; !begun.empty() && mayStep(); most = close) {
+      std::vector<size_t> better;
+      for (size_t start : begun)
+        if (trials[start].seconds < most * trials.best() && mayStep())
+          if (size_t found = stepFrom(start, trusting); found != start)
+            better.push_back(found);
+      begun = std::move(better);
+    }
+  }
 
   /// The three best that differ in packs, and the best of every other form that
   /// is within `most` times the best: they take turns.
@@ -68,7 +78,7 @@ private:
   }
 
   /// One step in every direction; `begin` if none is better.
-  size_t stepFrom(size_t begin) {
+  size_t stepFrom(size_t begin, bool trusting) {
     if (isAtBound(begin))
       return begin;
     size_t from = begin, tried = trials.size();
@@ -91,7 +101,9 @@ private:
     updates = trials[from].choices.updates;
     if (shape && !options.layersPerPack && !refined)
       for (const Proposal &proposal : neighbours(*shape, updates))
-        if (proposal.cost.seconds < trials[from].seconds && trials.mayGoOn())
+        if ((trusting ? proposal.cost.seconds : proposal.cost.compute) <
+                trials[from].seconds &&
+            trials.mayGoOn())
           trials.tryMoved(from, proposal);
     toBest();
     tryRuns(from);
