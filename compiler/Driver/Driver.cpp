@@ -20,6 +20,8 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/InitLLVM.h"
 
+#include <csignal>
+
 using namespace mlir;
 using namespace harmony;
 
@@ -191,7 +193,22 @@ int measureMachine(const CompilerOptions &options) {
 
 } // namespace
 
+/// What the caller has us ignore (nohup, a shell's background) stays without
+/// effect: LLVM's handlers would remove the files that are being written.
+static void blockIgnoredSignals() {
+  sigset_t ignored;
+  sigemptyset(&ignored);
+  for (int number : {SIGHUP, SIGINT}) {
+    struct sigaction action;
+    if (sigaction(number, nullptr, &action) == 0 &&
+        action.sa_handler == SIG_IGN)
+      sigaddset(&ignored, number);
+  }
+  sigprocmask(SIG_BLOCK, &ignored, nullptr);
+}
+
 int harmony::runDriver(int argc, char **argv) {
+  blockIgnoredSignals();
   llvm::InitLLVM init(argc, argv);
   int exitCode = kDone;
   std::optional<CompilerOptions> options =
