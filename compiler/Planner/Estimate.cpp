@@ -8,7 +8,6 @@
 #include "compiler/Planner/Estimate.h"
 
 #include <algorithm>
-#include <tuple>
 
 namespace harmony::planner {
 
@@ -175,18 +174,6 @@ void Estimator::add(const Layout &layout, const Pack &pack, int device,
   load.needed += pack.states / groups;
   load.in += pack.states / groups;
   load.out += (pack.states + pack.updated) / groups;
-}
-
-static auto membersOf(const Layout &layout) {
-  return std::tie(layout.groups, layout.pipeline, layout.placement,
-                  layout.turnPacks, layout.forwardMicrobatch,
-                  layout.backwardMicrobatch, layout.forwardEnds,
-                  layout.backwardEnds, layout.forwardSizes,
-                  layout.backwardSizes, layout.keep);
-}
-
-bool Estimator::Before::operator()(const Layout &a, const Layout &b) const {
-  return membersOf(a) < membersOf(b);
 }
 
 const Estimator::Packs &Estimator::packsOf(const Layout &layout) {

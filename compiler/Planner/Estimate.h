@@ -84,10 +84,7 @@ private:
   int packs = 0;
   std::vector<Load> loads;
   std::map<int64_t, std::vector<const Cost *>> costs; ///< by u, by layer
-  struct Before {
-    bool operator()(const Layout &a, const Layout &b) const;
-  };
-  std::map<Layout, Packs, Before> described; ///< the last ones
+  std::map<Layout, Packs> described;                  ///< the last ones
 
   const Packs &packsOf(const Layout &layout);
   Pack describe(const Layout &layout, int first, int last, int64_t microbatch,

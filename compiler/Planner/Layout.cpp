@@ -8,8 +8,25 @@
 #include "compiler/Planner/Layout.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace harmony::planner {
+
+static auto membersOf(const Layout &layout) {
+  return std::tie(layout.groups, layout.pipeline, layout.placement,
+                  layout.turnPacks, layout.forwardMicrobatch,
+                  layout.backwardMicrobatch, layout.forwardEnds,
+                  layout.backwardEnds, layout.forwardSizes,
+                  layout.backwardSizes, layout.keep);
+}
+
+bool Layout::operator==(const Layout &o) const {
+  return membersOf(*this) == membersOf(o);
+}
+
+bool Layout::operator<(const Layout &o) const {
+  return membersOf(*this) < membersOf(o);
+}
 
 int Layout::backwardDevice(int pack) const {
   if (placement == Placement::Mirror)

@@ -70,6 +70,9 @@ struct Layout {
   /// By layer before the turn: whether its saved block can stay from forward to
   /// backward, which have the same device and microbatches.
   std::vector<char> canKeep() const;
+
+  bool operator==(const Layout &o) const;
+  bool operator<(const Layout &o) const; ///< any total order
 };
 
 /// Equal packs and microbatch sizes in both directions, nothing kept.

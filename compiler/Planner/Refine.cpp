@@ -154,11 +154,10 @@ private:
 
   bool isAtBound(size_t trial) const {
     const Layout &layout = trials[trial].choices.layout;
-    return layout.backwardSizes.empty() && trials[trial].swapBytes == 0 &&
-           trials[trial].seconds <=
-               space.computeBound({layout.groups, layout.pipeline},
-                                  layout.backwardMicrobatch) *
-                   1.001;
+    return layout.backwardSizes.empty() &&
+           trials.isAt(trial,
+                       space.computeBound({layout.groups, layout.pipeline},
+                                          layout.backwardMicrobatch));
   }
 
   /// Those with the best estimates first.
@@ -166,16 +165,17 @@ private:
     std::vector<int64_t> sizes;
     if (!options.microbatch)
       sizes = space.triedMicrobatches(shape.groups);
-    Layout here = shapes.layoutOf(shape);
+    const Layout &here = shapes.layoutOf(shape);
     std::vector<Proposal> proposals;
     for (const Shape &other : shapes.around(shape, sizes)) {
-      Layout layout = shapes.layoutOf(other);
+      const Layout &layout = shapes.layoutOf(other);
+      if (layout == here ||
+          std::any_of(proposals.begin(), proposals.end(),
+                      [&](const Proposal &p) { return p.layout == layout; }))
+        continue;
       LayoutCost cost = estimator.estimate(layout, updates);
-      bool isNew = !isSame(layout, here);
-      for (const Proposal &proposal : proposals)
-        isNew &= !isSame(proposal.layout, layout);
-      if (cost.fits && isNew)
-        proposals.push_back({other, std::move(layout), updates, cost});
+      if (cost.fits)
+        proposals.push_back({other, layout, updates, cost});
     }
     std::stable_sort(proposals.begin(), proposals.end(), isBetter);
     constexpr size_t most = 16;

@@ -186,14 +186,9 @@ private:
         continue;
       // A plan at the bound of this microbatch that swaps nothing is not
       // beaten.
-      if (++tried > further || reachedBound(bound))
+      if (++tried > further || trials.isAt(trials.size() - 1, bound))
         break;
     }
-  }
-
-  bool reachedBound(double bound) const {
-    return !trials.empty() && trials.all().back().swapBytes == 0 &&
-           trials.all().back().seconds <= bound * 1.001;
   }
 
   /// Plain training: a pack on each device, nothing leaves. One slot for inputs
@@ -381,7 +376,7 @@ private:
       if (filling.keepAll() && layout.placement == Placement::Ring)
         return;
       for (const Proposal &other : proposals)
-        if (isSame(other.layout, layout))
+        if (other.layout == layout)
           return;
       LayoutCost cost = estimator.estimate(layout, updates);
       if (cost.compute < trials.best())

@@ -97,12 +97,9 @@ std::vector<RunnerUp> Trials::bestOfForms() const {
 }
 
 std::optional<size_t> Trials::find(const Layout &layout) const {
-  for (size_t i = 0; i < list.size(); ++i) {
-    const Layout &other = list[i].choices.layout;
-    if (other.groups == layout.groups && other.pipeline == layout.pipeline &&
-        list[i].origin.strategy && isSame(layoutOf(i), layout))
+  for (size_t i = 0; i < list.size(); ++i)
+    if (list[i].origin.strategy && layoutOf(i) == layout)
       return i;
-  }
   return std::nullopt;
 }
 
@@ -114,30 +111,37 @@ Layout Trials::layoutOf(size_t trial) const {
   return layout;
 }
 
+bool Trials::isAt(size_t trial, double seconds) const {
+  constexpr double equal = 1.001;
+  return list[trial].swapBytes == 0 && list[trial].seconds <= equal * seconds;
+}
+
 bool isBetter(const Proposal &a, const Proposal &b) {
   return a.cost.fits != b.cost.fits ? a.cost.fits
                                     : a.cost.seconds < b.cost.seconds;
-}
-
-bool isSame(const Layout &a, const Layout &b) {
-  return a.placement == b.placement && a.forwardEnds == b.forwardEnds &&
-         a.backwardEnds == b.backwardEnds &&
-         a.forwardMicrobatch == b.forwardMicrobatch &&
-         a.backwardMicrobatch == b.backwardMicrobatch &&
-         a.forwardSizes == b.forwardSizes &&
-         a.backwardSizes == b.backwardSizes && a.keep == b.keep;
 }
 
 //===----------------------------------------------------------------------===//
 // Trying
 //===----------------------------------------------------------------------===//
 
-Plan Trials::complete(const Choices &choices) const {
+/// With addresses and peaks.
+Draft &Trials::placed(const Choices &choices) const {
   Draft &draft = filling.build(choices);
   allocate(draft.plan, capacity);
   draft.plan.peakBytes.resize(devices, 0);
+  return draft;
+}
+
+/// With waits and times.
+void Trials::finish(Draft &draft) const {
   synchronize(draft);
   simulate(draft.plan, problem, machine);
+}
+
+Plan Trials::complete(const Choices &choices) const {
+  Draft &draft = placed(choices);
+  finish(draft);
   return std::move(draft.plan);
 }
 
@@ -154,10 +158,8 @@ std::vector<int64_t> Trials::consider(const Decisions &decisions,
   for (const Trial &other : list)
     if (other.choices.choices == decisions.choices)
       return std::vector<int64_t>(devices, 0);
-  Draft &draft = filling.build(decisions.choices);
+  Draft &draft = placed(decisions.choices);
   Plan &plan = draft.plan;
-  allocate(plan, capacity);
-  plan.peakBytes.resize(devices, 0);
   std::vector<int64_t> over = excess(plan);
   if (*std::max_element(over.begin(), over.end()) > 0)
     return over;
@@ -167,8 +169,7 @@ std::vector<int64_t> Trials::consider(const Decisions &decisions,
     return over;
   }
   filling.spend(simulationEffort * static_cast<int64_t>(plan.events.size()));
-  synchronize(draft);
-  simulate(plan, problem, machine);
+  finish(draft);
   Trial trial;
   trial.choices = decisions;
   trial.seconds = plan.seconds;

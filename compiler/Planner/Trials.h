@@ -79,6 +79,10 @@ public:
   /// Least host store of what fits devices and not the host; 0: none.
   int64_t hostBytesNeeded() const { return hostNeeded; }
 
+  /// Whether a trial swaps nothing and takes no longer than `seconds`, which no
+  /// plan of its microbatch size is below.
+  bool isAt(size_t trial, double seconds) const;
+
   /// Capacity, by device.
   const Limits &limits() const { return capacity; }
   /// Of SearchSpace, and those that only so many groups have.
@@ -138,6 +142,8 @@ private:
   int64_t costliest = 0; ///< of one filling
   int64_t hostNeeded = 0;
 
+  Draft &placed(const Choices &choices) const;
+  void finish(Draft &draft) const;
   std::vector<int64_t> excess(const Plan &plan) const;
   void fill(const Decisions &from, const Strategy &strategy,
             const std::optional<Shape> &shape);
@@ -145,9 +151,6 @@ private:
 
 /// Those that fit first, then those of the least estimate.
 bool isBetter(const Proposal &a, const Proposal &b);
-
-/// Whether they differ in nothing but levels of keeping that are not theirs.
-bool isSame(const Layout &a, const Layout &b);
 
 } // namespace harmony::planner
 
