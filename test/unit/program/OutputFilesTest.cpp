@@ -7,14 +7,12 @@
 
 #include "compiler/Driver/OutputFiles.h"
 #include "runtime/train/Payload.h"
+#include "test/unit/runtime/TemporaryFolder.h"
 
 #include "gtest/gtest.h"
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
-#include <fcntl.h>
-#include <filesystem>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,36 +23,20 @@ namespace {
 
 class OutputFiles : public testing::TestWithParam<int> {
 protected:
-  void SetUp() override {
-    char name[] = "/tmp/harmonyXXXXXX";
-    ASSERT_TRUE(mkdtemp(name));
-    folder = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder); }
-
-  /// The names in the folder, in order.
-  std::vector<std::string> list() const {
-    std::vector<std::string> names;
-    for (const auto &entry : std::filesystem::directory_iterator(folder))
-      names.push_back(entry.path().filename());
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-
-  std::string folder;
+  runtime::test::TemporaryFolder folder;
 };
 
 TEST_P(OutputFiles, AreGoneAfterASignal) {
   // The weights of the model are in a pipe: the command hangs where it opens
   // them, the executable written and not renamed.
-  std::string pipe = folder + "/data";
+  std::string pipe = folder / "data";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   pid_t child = fork();
   ASSERT_GE(child, 0);
   if (!child) {
     signal(GetParam(), SIG_DFL); // nohup and shells have some ignored
     ExecutableFiles files;
-    files.path = folder + "/train";
+    files.path = folder / "train";
     files.parts = {"text"};
     WeightsEntry entry;
     entry.name = "w";
@@ -71,14 +53,14 @@ TEST_P(OutputFiles, AreGoneAfterASignal) {
                                           ".tmp-" + std::to_string(child)};
   std::sort(growing.begin(), growing.end());
   int status = 0;
-  while (list() != growing && !waitpid(child, &status, WNOHANG))
+  while (folder.list() != growing && !waitpid(child, &status, WNOHANG))
     usleep(1000);
-  ASSERT_EQ(list(), growing);
+  ASSERT_EQ(folder.list(), growing);
   kill(child, GetParam());
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(WTERMSIG(status), GetParam());
-  EXPECT_EQ(list(), std::vector<std::string>{"data"});
+  EXPECT_EQ(folder.list(), std::vector<std::string>{"data"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Signals, OutputFiles,
