@@ -72,6 +72,9 @@ struct DriverOptions {
   KernelTable kernels;
   HmIsa isa = HM_ISA_AVX2;
   unsigned threads = 1; // over all devices
+  /// That the process may use. Where some are left over, waiting may cost
+  /// processor time.
+  unsigned processors = 1;
   int64_t chunk =
       0; // tests: indices to a worker at a time; 0: chosen by the driver
   bool poison = false; // unwritten and released bytes read as NaN

@@ -56,24 +56,26 @@ public:
   }
 
   /// Returns once `ready()` is true; `ready` reads state with acquire order.
+  /// Sleeps after having spun for `spin`.
   template <typename Ready>
-  void await(Ready ready) const {
-    await(ready, nullptr, [] {});
+  void await(Ready ready, std::chrono::nanoseconds spin = spinTime) const {
+    await(ready, spin, nullptr, [] {});
   }
 
   /// The same; while it sleeps, calls `check()` twice a second.
   template <typename Ready, typename Check>
   void awaitChecking(Ready ready, Check check) const {
     static constexpr struct timespec interval = {0, 500000000};
-    await(ready, &interval, check);
+    await(ready, spinTime, &interval, check);
   }
 
 private:
   template <typename Ready, typename Check>
-  void await(Ready ready, const struct timespec *limit, Check check) const {
+  void await(Ready ready, std::chrono::nanoseconds spin,
+             const struct timespec *limit, Check check) const {
     if (ready())
       return;
-    auto until = std::chrono::steady_clock::now() + spinTime;
+    auto until = std::chrono::steady_clock::now() + spin;
     do {
       for (int i = 0; i < 16; ++i) {
         relaxProcessor();

@@ -16,16 +16,16 @@
 
 namespace harmony::runtime {
 
-namespace {
-
-constexpr unsigned maximalThreads = 1024;
-
 unsigned usableProcessors() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof(set), &set))
     return 1;
   return std::max(1, CPU_COUNT(&set));
 }
+
+namespace {
+
+constexpr unsigned maximalThreads = 1024;
 
 [[noreturn]] void refuse(const std::string &what) {
   throw Error(ExitCode::Usage, what + "; --help lists the flags");

@@ -259,6 +259,7 @@ void Session::prepare() {
       kernelTable(blob, payload.functions, payload.functionCount);
   driverOptions.isa = static_cast<HmIsa>(blob.header().isa);
   driverOptions.threads = options.threads;
+  driverOptions.processors = usableProcessors();
   driverOptions.chunk = options.chunk;
   driverOptions.poison = options.poison;
   driverOptions.paranoid = options.paranoid;

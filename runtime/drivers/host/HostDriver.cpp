@@ -28,6 +28,10 @@ namespace {
 /// Reads as NaN in every floating type and as an index outside of every table.
 constexpr int poisonByte = 0xff;
 constexpr size_t maximalOperands = 64;
+/// A compute queue that sleeps starts late: to wake a thread takes tens of
+/// microseconds, under a hypervisor up to a hundred, and most copies that are
+/// waited for are over sooner. For processors that nobody else needs.
+constexpr std::chrono::microseconds patientSpin{200};
 /// Bytes that one worker fills at a time.
 constexpr int64_t fillBlock = 256 << 10;
 
@@ -87,6 +91,8 @@ private:
   std::unique_ptr<WorkerPool> hostPool; // made when a host queue is
   std::unique_ptr<LinkGate> gate;       // where links are enforced
   int64_t scratchBytes = 0;
+  /// How long compute queues spin before they sleep.
+  std::chrono::nanoseconds computeSpin = spinTime;
   std::atomic<bool> aborted{false};
   std::vector<HostQueue *> queues;
   Evidence past; // of queues that are gone
@@ -109,8 +115,8 @@ public:
               int64_t extent, int64_t grain, const char *label) override;
   void release(const Range &range) override;
   void signal() override {
-    reached.fetch_add(1, std::memory_order_release);
-    advanced.notify();
+    int64_t value = reached.fetch_add(1, std::memory_order_acq_rel) + 1;
+    signalOf(value).notify();
   }
   void wait(const Queue &other, int64_t value) override;
   int64_t timeline() const override {
@@ -120,7 +126,10 @@ public:
 
   const Evidence &evidence() const override { return done; }
 
-  void wakeWaiters() { advanced.notify(); }
+  void wakeWaiters() {
+    for (Signal &signal : signals)
+      signal.notify();
+  }
 
   Evidence done; // queues count apart so that counting needs no atomics
 
@@ -141,7 +150,15 @@ private:
   const HmQueueKind kind;
   WorkerPool &pool;
   std::atomic<int64_t> reached{0};
-  Signal advanced;
+  /// The timeline takes every value once, and who waits for one is not woken by
+  /// all before it: a value is announced by one signal of several.
+  const Signal &signalOf(int64_t value) const {
+    return signals[static_cast<size_t>(value) % signals.size()];
+  }
+  Signal &signalOf(int64_t value) {
+    return signals[static_cast<size_t>(value) % signals.size()];
+  }
+  std::array<Signal, 16> signals;
 };
 
 // A kernel's context in the pool is its entry of the table.
@@ -175,6 +192,9 @@ HostDriver::HostDriver(const DriverOptions &given) : options(given) {
     prepareLibrary();
   size_t threads = std::max(1u, options.threads);
   size_t count = std::min(threads, arenas.size());
+  // One is left to the threads that copy.
+  if (options.processors > std::max(threads, arenas.size()))
+    computeSpin = patientSpin;
   for (size_t i = 0; i < count; ++i)
     pools.push_back(std::make_unique<WorkerPool>(
         threads / count + (i < threads % count), options.chunk));
@@ -385,9 +405,7 @@ void HostQueue::move(const Range &to, char *target, const Range &from,
 void HostQueue::setHostBytes(const Range &to, uint8_t value) {
   driver.options.hostStore->visit(
       {to.offset, to.bytes, false, true},
-      [&](char *address, int64_t bytes) {
-        std::memset(address, value, bytes);
-      },
+      [&](char *address, int64_t bytes) { std::memset(address, value, bytes); },
       true);
 }
 
@@ -496,10 +514,12 @@ void HostQueue::wait(const Queue &other, int64_t value) {
   auto &queue = static_cast<const HostQueue &>(other);
   auto start = driver.options.timing ? std::chrono::steady_clock::now()
                                      : std::chrono::steady_clock::time_point();
-  queue.advanced.await([&] {
+  auto isOver = [&] {
     return queue.timeline() >= value ||
            driver.aborted.load(std::memory_order_acquire);
-  });
+  };
+  queue.signalOf(value).await(
+      isOver, kind == HM_QUEUE_COMPUTE ? driver.computeSpin : spinTime);
   if (driver.options.timing)
     done.times.waits += secondsSince(start);
   if (queue.timeline() < value)

@@ -400,6 +400,37 @@ TEST_P(Conformance, WaitsOrderQueuesOfDifferentThreads) {
     ASSERT_EQ(bytes[4 * i], static_cast<unsigned char>(i));
 }
 
+TEST_P(Conformance, ManyWaitersOfOneTimelineEachGoOnAtTheirValue) {
+  // With processors to spare, and without.
+  for (unsigned processors : {1u, 64u}) {
+    options.processors = processors;
+    start();
+    auto producer = queue(HM_QUEUE_IN);
+    constexpr int64_t values = 50, waiters = 6;
+    std::vector<std::unique_ptr<Queue>> waiting;
+    for (int64_t w = 0; w < waiters; ++w)
+      waiting.push_back(queue(w % 2 ? HM_QUEUE_COMPUTE : HM_QUEUE_OUT));
+    std::vector<std::thread> threads;
+    for (int64_t w = 0; w < waiters; ++w)
+      threads.emplace_back([&, w] {
+        // Some wait for each value, some for few of them.
+        for (int64_t value = 1; value <= values; value += w + 1) {
+          waiting[w]->wait(*producer, value);
+          EXPECT_GE(producer->timeline(), value);
+        }
+      });
+    for (int64_t value = 1; value <= values; ++value) {
+      // Long enough for waiters to sleep, at times.
+      if (value % 5 == 0)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      producer->signal();
+    }
+    for (std::thread &thread : threads)
+      thread.join();
+    EXPECT_EQ(producer->timeline(), values);
+  }
+}
+
 TEST_P(Conformance, AbortEndsWaits) {
   start();
   auto q = queue(), other = queue(HM_QUEUE_IN);
