@@ -1,5 +1,5 @@
-"""Runs a command and tells what it took: for the benchmarks that look at whole processes."""
-import collections, os, re, resource, subprocess, sys, tempfile, time
+"""What benchmarks have in common: runs of whole processes, measured machines, tables in documents."""
+import collections, json, os, re, resource, subprocess, sys, tempfile, time
 
 Run = collections.namedtuple("Run", "output wall processor resident anonymous")
 
@@ -37,6 +37,28 @@ def run(command, environment=None, interval=0.01):
     if process.returncode:
         sys.exit(f"{' '.join(command)}\nends with {process.returncode}\n{text[-4000:]}")
     return Run(text, wall, usage.ru_utime + usage.ru_stime, peaks["VmHWM"], peaks["RssAnon"])
+
+
+def best(documents, key=""):
+    """Of each rate and time of alike documents the best; all else is that of the first."""
+    first = documents[0]
+    if isinstance(first, dict):
+        return {name: best([document[name] for document in documents], name) for name in first}
+    if isinstance(first, list):
+        return [best(list(parts), key) for parts in zip(*documents)]
+    return max(documents) if key.endswith("PerSecond") else min(documents) if key.endswith("Seconds") else first
+
+
+def measure_machine(harmonyc, path, threads, times=3):
+    """`harmonyc machine` several times, the best of each figure as the file at `path`: what the machine does while others
+    leave it alone, on hosts that it shares with machines that it does not see."""
+    measured = []
+    for _ in range(times):
+        print(run([harmonyc, "machine", "-o", path, "--threads", threads]).output, flush=True, file=sys.stderr)
+        with open(path) as file:
+            measured.append(json.load(file))
+    with open(path, "w") as file:
+        json.dump(best(measured), file)
 
 
 def table(header, rows):

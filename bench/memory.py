@@ -2,18 +2,19 @@
 """Throughput of a GPT over the memory of its devices, from what an unlimited run uses down to the least.
 
     bench/memory.py [--build build] [--devices 1,2,4] [--slower 1,16] [--layers 24] [--batch 16] [--plan-only]
-                    [--no-wall] [--rounds 4] [--write docs/Schedules.md]
+                    [--no-wall] [--threads 1] [--rounds 5] [--write docs/Schedules.md]
 
 Every row is compiled for devices of a share of the bytes that the fullest device has in use where memory is not
 limited, and trains. `bytes / bandwidth`: the time that the plan's bytes take on the busiest link, or on what links
 share, over the time that the busiest device of the unlimited plan computes; up to 1 the link can carry them beside the
 work. Times of several devices are of the virtual clock, which carries out the plan with predicted costs and shared
 links while the arithmetic really runs; those of one device are wall times, with transfers slowed to the machine's
-links (--enforce-links) and without, which says what the engine and its copies cost, beside the virtual ones: medians
-over rounds in which all rows take turns, so that a machine that is slow for a while is slow for all of them. The
-machines are that of bench/schedules.py and those whose links are --slower; wall times are of plans for this machine as
-`harmonyc machine` measures it, since others may be as fast at sizes at which this one is slow. --plan-only takes
-simulated times of the former alone and runs nothing. Needs NumPy.
+links (--enforce-links) and without, which says what the engine and its copies cost, beside the virtual ones. One thread
+computes, so that two processors are a device and its copies. Rows take turns for several rounds, and the median step of
+a row's best round counts: a shared host is slow for seconds to minutes. The machines are that of bench/schedules.py and
+those whose links are --slower; wall times are of plans for this machine as `harmonyc machine` measures it, since others
+may be as fast at sizes at which this one is slow. --plan-only takes simulated times of the former alone and runs
+nothing. Takes ten minutes; needs NumPy.
 """
 import argparse, collections, itertools, json, os, pathlib, statistics, sys, tempfile
 
@@ -56,7 +57,7 @@ class Bench(schedules.Bench):
     def this_machine(self):
         file = self.folder / "measured.json"
         if not file.exists():
-            self.run(self.harmonyc, "machine", "-o", file)
+            measuring.measure_machine(self.harmonyc, file, self.arguments.threads)
         return json.loads(file.read_text())
 
     def measure(self, model, machine, capacity, devices):
@@ -86,15 +87,16 @@ class Bench(schedules.Bench):
 
     def measure_wall(self, rows):
         """Adds wall times to the rows."""
-        times = collections.defaultdict(list)
+        rounds = collections.defaultdict(list)
         for _ in range(self.arguments.rounds):
             for row in rows:
                 for name, flags in (("enforced", ["--enforce-links"]), ("free", [])):
-                    steps = self.steps(6, self.folder / f"train-{row['capacity']}", *flags)
-                    times[row["capacity"], name] += [step["step_s"] for step in steps[1:]]
+                    steps = self.steps(4, self.folder / f"train-{row['capacity']}", *flags,
+                                       threads=self.arguments.threads)
+                    rounds[row["capacity"], name].append(statistics.median(step["step_s"] for step in steps[1:]))
         for row in rows:
             for name in ("enforced", "free"):
-                row[name] = self.arguments.batch / statistics.median(times[row["capacity"], name])
+                row[name] = self.arguments.batch / min(rounds[row["capacity"], name])
 
 
 def megabytes(count):
@@ -136,7 +138,8 @@ def main():
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--plan-only", action="store_true", help="simulated times; nothing runs")
     parser.add_argument("--no-wall", action="store_true", help="no wall times")
-    parser.add_argument("--rounds", type=int, default=4, help="of wall times")
+    parser.add_argument("--threads", type=int, default=1, help="that compute in wall times; copies have their own")
+    parser.add_argument("--rounds", type=int, default=5, help="of wall times")
     parser.add_argument("--write", type=pathlib.Path, help="file whose table is replaced")
     arguments = parser.parse_args()
     results = []

@@ -33,7 +33,6 @@ MODELS = {
 }
 MEDIAN, WORST = 0.10, 0.25
 EVEN = 0.05  # by which a second round may take longer than the best
-MEASUREMENTS = 3  # of the machine
 LIMITS = ((1, False), (2, False), (4, False), (4, True))  # part of the memory, links enforced
 
 
@@ -95,24 +94,6 @@ def slower(machine, path, factor):
     return path
 
 
-def best(documents, key=""):
-    """Of each rate and time of alike documents the best; all else is that of the first."""
-    first = documents[0]
-    if isinstance(first, dict):
-        return {name: best([document[name] for document in documents], name) for name in first}
-    if isinstance(first, list):
-        return [best(list(parts), key) for parts in zip(*documents)]
-    return max(documents) if key.endswith("PerSecond") else min(documents) if key.endswith("Seconds") else first
-
-
-def measure_machine(arguments, path):
-    measured = []
-    for _ in range(MEASUREMENTS):
-        print(run([arguments.harmonyc, "machine", "-o", path, "--threads", arguments.threads]), flush=True)
-        measured.append(json.load(open(path)))
-    json.dump(best(measured), open(path, "w"))
-
-
 def in_turns(arguments, cases):
     for _ in range(arguments.rounds):
         for case in cases:
@@ -123,7 +104,7 @@ def measure(arguments, folder):
     machine = arguments.machine
     if not machine:
         machine = folder / "machine.json"
-        measure_machine(arguments, machine)
+        measuring.measure_machine(arguments.harmonyc, machine, arguments.threads)
     slow = slower(machine, folder / "slow.json", 0.25)
     cases = []
     for model in arguments.models:

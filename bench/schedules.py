@@ -66,10 +66,10 @@ class Bench:
             sys.exit(f"{' '.join(map(str, command))}\nends with {p.returncode}\n{p.stderr[-3000:]}")
         return p
 
-    def steps(self, count, exe, *flags):
+    def steps(self, count, exe, *flags, threads=2):
         """The log's rows of some steps."""
         log = self.folder / "log.jsonl"
-        p = self.run(exe, "--synthetic", "--steps", count, "--threads", 2, "--log", log, *flags)
+        p = self.run(exe, "--synthetic", "--steps", count, "--threads", threads, "--log", log, *flags)
         if p.returncode:
             sys.exit(f"{exe} ends with {p.returncode}\n{p.stderr[-3000:]}")
         with open(log) as f:
