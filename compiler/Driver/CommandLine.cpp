@@ -244,6 +244,12 @@ std::string checkTogether(const CLI::App &command,
         return std::string(flag);
     return std::string();
   };
+  // An unset variable of a shell would be taken for no flag at all.
+  for (const CLI::Option *option : command.get_options())
+    if (option->count() > 0 && option->get_expected_min() > 0)
+      for (const std::string &value : option->results())
+        if (value.empty())
+          return option->get_name() + " is empty";
   if (given("--disk-memory") && options.diskPath.empty())
     return "--disk-memory needs --disk-path DIR";
   if (options.estimator == "artifact") {
@@ -251,7 +257,8 @@ std::string checkTogether(const CLI::App &command,
       return "--estimator artifact needs --plan-in SCHEDULE.json";
     if (std::string flag =
             firstOf({"--batch", "--devices", "--device-memory", "--host-memory",
-                     "--trace", "--svg", "--explain", "--stop-after"});
+                     "--trace", "--svg", "--explain", "--stop-after",
+                     "--profile", "--keep-numerics"});
         !flag.empty())
       return flag + " is not accepted with --estimator artifact: profile, "
                     "schedule and machine decide";

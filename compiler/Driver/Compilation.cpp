@@ -10,6 +10,7 @@
 #include "compiler/Driver/Executable.h"
 #include "compiler/Driver/NumericsKey.h"
 #include "compiler/Import/Import.h"
+#include "compiler/Planner/Text.h"
 #include "compiler/Target/Program/EmitProgram.h"
 #include "dialects/Harmony/Harmony.h"
 #include "dialects/NN/NN.h"
@@ -189,8 +190,8 @@ int Compilation::checkSplitting(size_t devices) const {
   std::string flag;
   if (options.microbatch && *options.microbatch < batch)
     flag = "--microbatch " + std::to_string(*options.microbatch);
-  else if (devices > 1 && (options.schedule == "harmony-dp" ||
-                           options.schedule == "dp-swap"))
+  else if (devices > 1 &&
+           (options.schedule == "harmony-dp" || options.schedule == "dp-swap"))
     flag = "--schedule " + options.schedule;
   if (flag.empty())
     return kDone;
@@ -210,19 +211,12 @@ int Compilation::differentiate() { return runPasses(buildDifferentiateStage); }
 int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
                          const planner::Machine &machine,
                          const planner::Plan *given) {
-  CompilerOptions wanted = options;
+  int devices = static_cast<int>(machine.devices.size());
+  CompilerOptions wanted =
+      given ? options : pinnedOptions(options, pins, devices);
   if (given) // for messages
     wanted.planIn =
         options.planIn.empty() ? options.keepNumerics : options.planIn;
-  else if (pins.microbatch)
-    wanted.microbatch = pins.microbatch;
-  int devices = static_cast<int>(machine.devices.size());
-  if (!pins.key.empty() && wanted.schedule == "auto") {
-    if (pins.groups == 1)
-      wanted.schedule = "harmony-pp";
-    else if (pins.groups == devices)
-      wanted.schedule = "harmony-dp";
-  }
   // A group's share of the batch can be smaller than --microbatch; an
   // evaluation of more at once could need more memory than the training step.
   if (training && !forTraining && wanted.microbatch) {
@@ -324,10 +318,16 @@ int Compilation::plan() {
   warnOfIdleDevices();
   if (int exitCode = reportNumerics())
     return exitCode;
-  if (options.explain)
+  if (options.explain) {
+    // Sizes that cannot be pinned would change, and with them the bits.
+    bool comparable =
+        options.planIn.empty() && (pins.key.empty() || pins.microbatch);
     explanation = explainPlanned(
-        getPlan(), getProblem(), getMachine(), options,
+        getPlan(), getProblem(), getMachine(),
+        pinnedOptions(options, pins, static_cast<int>(machine.devices.size())),
+        comparable,
         [&](const planner::Machine &wider) { return planOn(wider); });
+  }
   return kDone;
 }
 
@@ -425,7 +425,12 @@ int Compilation::reportNumerics() const {
   return kDone;
 }
 
-PlanOutcome Compilation::planOn(const planner::Machine &machine) {
+PlanOutcome Compilation::planOn(planner::Machine machine) {
+  if (measurements)
+    planner::setMeasuredLinks(machine, *measurements);
+  auto rates = std::make_unique<CostModel>(
+      machine, measurements ? &*measurements : nullptr);
+  std::swap(costs, rates);
   OwningOpRef<ModuleOp> copy = cast<ModuleOp>((*module)->clone());
   eraseTasks(*copy);
   OwningOpRef<ModuleOp> scratch = ModuleOp::create(UnknownLoc::get(&context));
@@ -436,6 +441,7 @@ PlanOutcome Compilation::planOn(const planner::Machine &machine) {
   outcome.exitCode = planOne(model, outcome, training, machine, nullptr);
   std::swap(module, copy);
   std::swap(kernels, scratch);
+  std::swap(costs, rates);
   return outcome;
 }
 
@@ -446,29 +452,20 @@ bool Compilation::isMixed() const {
          });
 }
 
-/// That have a queue with events.
-static std::set<int> busyDevices(const planner::Plan &plan) {
-  std::set<int> busy;
-  for (const planner::Event &event : plan.events)
-    if (int device = plan.queues[event.queue].device; device >= 0)
-      busy.insert(device);
-  return busy;
-}
-
 void Compilation::warnOfIdleDevices() const {
   std::set<int> busy = busyDevices(getPlan().plan);
   int count = static_cast<int>(getMachine().devices.size());
-  std::string idle;
+  std::vector<int> idle;
   for (int device = 0; device < count; ++device)
     if (!busy.count(device))
-      idle += (idle.empty() ? "" : ", ") + std::to_string(device);
+      idle.push_back(device);
   if (idle.empty())
     return;
   const planner::Problem &problem = getProblem();
   llvm::errs() << "harmonyc: warning: of " << count << " devices the plan uses "
-               << busy.size() << ": nothing is placed on " << idle
-               << "; the model has " << problem.layers.size()
-               << " layers and the batch " << batch
+               << busy.size() << ": nothing is placed on "
+               << planner::rangesText(idle) << "; the model has "
+               << problem.layers.size() << " layers and the batch " << batch
                << " samples to share out\n";
 }
 

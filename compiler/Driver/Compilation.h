@@ -82,9 +82,9 @@ private:
   int planBoth(const planner::Machine &machine, const planner::Plan *given);
   /// The plan of --keep-numerics itself, where no other has its key.
   int takeKeptPlan(const planner::Machine &machine);
-  /// Plans the training step, or what there is, on another machine; the module
-  /// stays as it is.
-  PlanOutcome planOn(const planner::Machine &machine);
+  /// Plans the training step, or what there is, on another machine, as if it
+  /// had been given; the module stays as it is.
+  PlanOutcome planOn(planner::Machine machine);
   /// --profile: gives links their measured rates.
   int takeMeasurements(planner::Machine &machine);
   /// Says what measured costs were used for, and keeps --keep-numerics.

@@ -117,7 +117,32 @@ int writePlanned(const CompilerOptions &options,
   return message.empty() ? kDone : fail(message);
 }
 
+/// A flag that is given and says what is computed, or shows how; else empty.
+std::string flagOfModels(const CompilerOptions &options) {
+  for (auto [flag, given] :
+       {std::pair("--dim", !options.dims.empty()),
+        {"--loss", !options.loss.empty()},
+        {"--loss-output", !options.lossOutput.empty()},
+        {"--trainable", !options.trainable.empty()},
+        {"--freeze", !options.freeze.empty()},
+        {"--padding", !options.padding.empty()},
+        {"--batch-norm", !options.batchNorm.empty()},
+        {"--bn-running-var", !options.runningVariance.empty()},
+        {"--forward", options.forward},
+        {"--optimizer", !options.optimizer.empty()},
+        {"--clip-grad-norm", options.clipGradNorm},
+        {"--allow-batch-mixing", options.allowBatchMixing},
+        {"--dump-stages", !options.dumpStages.empty()},
+        {"--stop-after", !options.stopAfter.empty()},
+        {"--time-report", options.timeReport}})
+    if (given)
+      return flag;
+  return "";
+}
+
 int estimateOfArtifact(const CompilerOptions &options) {
+  if (std::string flag = flagOfModels(options); !flag.empty())
+    return fail(flag + " is not accepted with --estimator artifact", kUsage);
   if (std::string message = checkOutputs(options); !message.empty())
     return fail(message);
   std::string error;
@@ -140,6 +165,10 @@ int planOfProfile(const CompilerOptions &options) {
                       ", which is no model: its costs are given, and it has "
                       "no numerics key",
                   kUsage);
+  if (std::string flag = flagOfModels(options); !flag.empty())
+    return fail(flag + " is not accepted with " + options.model +
+                    ", which is no model",
+                kUsage);
   ProfilePlan plan = planProfile(options);
   if (plan.outcome.exitCode)
     return fail(plan.outcome.message, plan.outcome.exitCode);
@@ -148,6 +177,7 @@ int planOfProfile(const CompilerOptions &options) {
   if (options.explain)
     llvm::outs() << explainPlanned(
         plan.outcome.planned, plan.problem, plan.outcome.machine, options,
+        /*withOthers=*/options.planIn.empty(),
         [&](const planner::Machine &wider) {
           return planProfile(options, &wider).outcome;
         });

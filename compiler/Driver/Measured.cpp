@@ -25,6 +25,7 @@
 #include <memory>
 #include <regex>
 #include <sstream>
+#include <string_view>
 #include <thread>
 #include <unistd.h>
 
@@ -271,6 +272,12 @@ std::string harmony::readNumericsKey(const std::string &source,
     return "";
   }
   std::string key;
+  bool isExecutable = false;
+  if (first == '\x7f') {
+    char rest[3] = {};
+    isExecutable = file.read(rest, sizeof(rest)) &&
+                   std::string_view(rest, sizeof(rest)) == "ELF";
+  }
   if (first == '{') {
     json document = json::parse(*readText(source), nullptr,
                                 /*allow_exceptions=*/false);
@@ -282,7 +289,7 @@ std::string harmony::readNumericsKey(const std::string &source,
     take(document);
     if (document.is_object() && document.contains("summary"))
       take(document["summary"]);
-  } else {
+  } else if (isExecutable) {
     try {
       runtime::Payload payload = runtime::loadPayload(source);
       runtime::Blob blob(payload.program, payload.programSize,

@@ -57,7 +57,9 @@ std::string catchMessage(Action action) {
 std::string harmony::checkOutputs(const CompilerOptions &options) {
   std::vector<NamedFile> inputs = {{"MODEL", options.model},
                                    {"--plan-in", options.planIn},
-                                   {"--machine", options.machine}};
+                                   {"--machine", options.machine},
+                                   {"--profile", options.profile},
+                                   {"--keep-numerics", options.keepNumerics}};
   std::vector<NamedFile> outputs = {{"-o", options.output},
                                     {"-o", options.output + HM_WEIGHTS_SUFFIX},
                                     {"--plan-out", options.planOut},

@@ -7,7 +7,6 @@
 
 #include "compiler/Driver/Planning.h"
 
-#include "compiler/Driver/Measured.h"
 #include "compiler/Driver/OutputFiles.h"
 #include "compiler/Planner/Build.h"
 #include "compiler/Planner/Explain.h"
@@ -265,6 +264,28 @@ PlanOutcome harmony::planProblem(planner::Problem &problem,
   return outcome;
 }
 
+CompilerOptions harmony::pinnedOptions(const CompilerOptions &options,
+                                       const NumericsPins &pins, int devices) {
+  CompilerOptions pinned = options;
+  if (pins.microbatch)
+    pinned.microbatch = pins.microbatch;
+  if (!pins.key.empty() && pinned.schedule == "auto") {
+    if (pins.groups == 1)
+      pinned.schedule = "harmony-pp";
+    else if (pins.groups == devices)
+      pinned.schedule = "harmony-dp";
+  }
+  return pinned;
+}
+
+std::set<int> harmony::busyDevices(const planner::Plan &plan) {
+  std::set<int> busy;
+  for (const planner::Event &event : plan.events)
+    if (int device = plan.queues[event.queue].device; device >= 0)
+      busy.insert(device);
+  return busy;
+}
+
 std::string harmony::describePlanned(const planner::Planned &planned,
                                      const planner::Problem &problem,
                                      const planner::Machine &machine) {
@@ -274,10 +295,11 @@ std::string harmony::describePlanned(const planner::Planned &planned,
 std::string harmony::explainPlanned(
     const planner::Planned &planned, const planner::Problem &problem,
     const planner::Machine &machine, const CompilerOptions &options,
+    bool withOthers,
     const std::function<PlanOutcome(const planner::Machine &)> &planWider) {
   std::string text = planner::describe(
       planner::explain(planned.plan, problem, machine), planned);
-  if (!options.planIn.empty())
+  if (!withOthers)
     return text;
   auto solve =
       [&](const planner::Machine &changed) -> std::optional<planner::Planned> {
@@ -292,12 +314,17 @@ std::string harmony::explainPlanned(
   };
   // The machine may have more devices than are used.
   CompilerOptions wider = options;
-  int devices = static_cast<int>(machine.devices.size());
-  wider.devices = devices + 1;
+  size_t devices = machine.devices.size();
+  wider.devices = static_cast<int>(devices) + 1;
   std::string error;
   planner::Machine more = loadMachine(wider, 0, nullptr, error);
-  for (planner::Device &device : more.devices)
-    device.capacity = machine.devices.back().capacity;
+  if (error.empty()) {
+    for (size_t d = 0; d < devices; ++d)
+      more.devices[d].capacity = machine.devices[d].capacity;
+    // A share of the training state would be less for each of more devices.
+    if (options.machine.empty() || options.deviceMemory)
+      more.devices[devices].capacity = machine.devices.back().capacity;
+  }
   return text +
          planner::describe(
              planner::whatIfs(machine, error.empty() ? &more : nullptr, solve),

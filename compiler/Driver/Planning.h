@@ -12,10 +12,11 @@
 #ifndef COMPILER_DRIVER_PLANNING_H
 #define COMPILER_DRIVER_PLANNING_H
 
-#include "compiler/Driver/Options.h"
+#include "compiler/Driver/Measured.h"
 #include "compiler/Planner/Search.h"
 
 #include <functional>
+#include <set>
 
 namespace harmony {
 
@@ -55,12 +56,20 @@ std::string describePlanned(const planner::Planned &planned,
                             const planner::Problem &problem,
                             const planner::Machine &machine);
 
-/// What limits the plan, the best plans of other forms and, unless the plan was
-/// given, what other machines would bring, for people. `planWider` plans the
-/// same on a machine with another number of devices.
+/// The options with what --keep-numerics pins on so many devices.
+CompilerOptions pinnedOptions(const CompilerOptions &options,
+                              const NumericsPins &pins, int devices);
+
+/// Those that have a queue with events.
+std::set<int> busyDevices(const planner::Plan &plan);
+
+/// What limits the plan, the best plans of other forms and, `withOthers`, what
+/// the same search finds on other machines, for people. `planWider` plans on a
+/// machine with another number of devices, whose rates may be others too.
 std::string explainPlanned(
     const planner::Planned &planned, const planner::Problem &problem,
     const planner::Machine &machine, const CompilerOptions &options,
+    bool withOthers,
     const std::function<PlanOutcome(const planner::Machine &)> &planWider);
 
 /// The picture of one iteration of `model`, written to a file; a message on

@@ -16,6 +16,8 @@
 #include "onnx/inliner/inliner.h"
 #include "onnx/shape_inference/implementation.h"
 
+#include "llvm/Support/JSON.h"
+
 #include <algorithm>
 #include <exception>
 #include <functional>
@@ -75,6 +77,7 @@ private:
                   const std::map<std::string, int64_t> &opsets);
   void checkNode(const NodeProto &node,
                  const std::map<std::string, int64_t> &opsets);
+  void checkNames(const GraphProto &graph);
   void checkGraphContents(const GraphProto &graph);
   void checkExternalData(const TensorProto &tensor, const std::string &what);
   void checkOverlaps(const GraphProto &graph);
@@ -282,7 +285,32 @@ void Preparation::checkOverlaps(const GraphProto &graph) {
   }
 }
 
+/// ONNX is protobuf, whose strings are UTF-8. Names go into documents and files
+/// that have nothing else.
+void Preparation::checkNames(const GraphProto &graph) {
+  auto check = [&](const std::string &what, const std::string &name) {
+    size_t at = 0;
+    if (!llvm::json::isUTF8(name, &at))
+      problems.push_back(what + " \"" + llvm::json::fixUTF8(name) +
+                         "\": its name is not UTF-8 from byte " +
+                         std::to_string(at) + " on");
+  };
+  check("graph", graph.name());
+  for (const TensorProto &tensor : graph.initializer())
+    check("initializer", tensor.name());
+  for (const auto &input : graph.input())
+    check("input", input.name());
+  for (const auto &output : graph.output())
+    check("output", output.name());
+  for (const NodeProto &node : graph.node()) {
+    check("node", node.name());
+    for (const std::string &output : node.output())
+      check("value", output);
+  }
+}
+
 void Preparation::checkGraphContents(const GraphProto &graph) {
+  checkNames(graph);
   checkNodes(graph.node(), prepared.opsets);
   for (const TensorProto &tensor : graph.initializer())
     checkExternalData(tensor, "initializer \"" + tensor.name() + "\"");

@@ -89,29 +89,23 @@ std::string limitText(const Explanation &explanation) {
   return text + "\n";
 }
 
-std::string timesText(int64_t forward, int64_t backward) {
-  return std::to_string(forward) + " / " + std::to_string(backward);
-}
-
 /// The best of every other form.
 std::string runnersUpText(const Planned &planned) {
   if (planned.runnersUp.size() < 2)
     return "";
-  std::vector<Row> rows = {{"best of each form", "microbatches F / B",
-                            "packs F / B", "iteration", "of the best", "swaps",
-                            "peak"}};
+  std::vector<Row> rows = {{"best of each form", "microbatches", "packs F / B",
+                            "iteration", "of the best", "swaps", "peak"}};
   double best = planned.runnersUp.front().seconds;
   constexpr size_t shown = 12;
   for (const RunnerUp &other : planned.runnersUp) {
     if (rows.size() > shown)
       break;
-    rows.push_back(
-        {other.form,
-         timesText(other.forwardMicrobatch, other.backwardMicrobatch),
-         timesText(other.forwardPacks, other.backwardPacks),
-         secondsText(other.seconds),
-         best > 0 ? percentText(other.seconds / best) : "",
-         bytesText(other.swapBytes), bytesText(other.peakBytes)});
+    rows.push_back({other.form, listText(other.microbatches),
+                    std::to_string(other.forwardPacks) + " / " +
+                        std::to_string(other.backwardPacks),
+                    secondsText(other.seconds),
+                    best > 0 ? percentText(other.seconds / best) : "",
+                    bytesText(other.swapBytes), bytesText(other.peakBytes)});
   }
   return tableText(rows);
 }

@@ -8,7 +8,10 @@
 #include "compiler/Planner/Explain.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <map>
+#include <set>
 
 namespace harmony::planner {
 
@@ -328,6 +331,95 @@ Explanation explain(const Plan &plan, const Problem &problem,
   return result;
 }
 
+namespace {
+
+/// By resource, the device whose links alone share it, as a port's; -1: several
+/// devices', or the only device's, which another would share.
+std::vector<int> ownersOf(const Machine &machine) {
+  constexpr int nobody = -1, unknown = -2;
+  std::vector<std::set<int>> users(machine.resources.size());
+  std::vector<int> owners(machine.resources.size(), unknown);
+  for (const Link &link : machine.links)
+    for (int share : link.shares) {
+      std::set<int> ends;
+      for (int end : {link.from, link.to})
+        if (end != hostEndpoint)
+          ends.insert(end);
+      if (owners[share] == unknown) {
+        users[share] = ends;
+        owners[share] = nobody;
+        continue;
+      }
+      for (auto user = users[share].begin(); user != users[share].end();)
+        user = ends.count(*user) ? std::next(user) : users[share].erase(user);
+    }
+  for (size_t r = 0; r < owners.size(); ++r)
+    owners[r] = machine.devices.size() > 1 && users[r].size() == 1
+                    ? *users[r].begin()
+                    : nobody;
+  return owners;
+}
+
+/// With one more device like the last: its links, and what they alone share.
+Machine withCopyOfLast(const Machine &machine) {
+  Machine wider = machine;
+  int copied = static_cast<int>(machine.devices.size()) - 1, added = copied + 1;
+  wider.devices.push_back(wider.devices.back());
+  std::vector<int> owners = ownersOf(machine);
+  std::map<int, int> copies; // of resources
+  auto copyOf = [&](int share) {
+    if (owners[share] != copied)
+      return share;
+    auto [copy, isNew] =
+        copies.try_emplace(share, static_cast<int>(wider.resources.size()));
+    if (isNew)
+      wider.resources.push_back(machine.resources[share]);
+    return copy->second;
+  };
+  auto addLink = [&](Link link, int from, int to) {
+    link.from = from;
+    link.to = to;
+    wider.links.push_back(std::move(link));
+  };
+  for (const Link &link : machine.links) {
+    if (link.from != copied && link.to != copied)
+      continue;
+    Link copy = link;
+    for (int &share : copy.shares)
+      share = copyOf(share);
+    addLink(copy, link.from == copied ? added : link.from,
+            link.to == copied ? added : link.to);
+  }
+  // Between the copied device and its copy, as between the last two.
+  int other = copied - 1;
+  if (other < 0 || !machine.hasLink(copied, other) ||
+      !machine.hasLink(other, copied))
+    return wider;
+  auto without = [&](std::vector<int> shares) {
+    shares.erase(
+        std::remove_if(shares.begin(), shares.end(),
+                       [&](int share) { return owners[share] == other; }),
+        shares.end());
+    return shares;
+  };
+  const Link &sends = machine.link(copied, other);
+  const Link &receives = machine.link(other, copied);
+  Link toCopy = sends, fromCopy = sends;
+  toCopy.shares = fromCopy.shares = without(sends.shares);
+  for (int &share : fromCopy.shares)
+    share = copyOf(share);
+  for (int share : receives.shares)
+    if (owners[share] == copied) {
+      toCopy.shares.push_back(copyOf(share));
+      fromCopy.shares.push_back(share);
+    }
+  addLink(toCopy, copied, added);
+  addLink(fromCopy, added, copied);
+  return wider;
+}
+
+} // namespace
+
 std::vector<WhatIf>
 whatIfs(const Machine &machine, const Machine *more,
         const std::function<std::optional<Planned>(const Machine &)> &solve) {
@@ -342,7 +434,9 @@ whatIfs(const Machine &machine, const Machine *more,
     least = std::min(least, device.capacity);
   Machine larger = machine;
   for (Device &device : larger.devices)
-    device.capacity += least >= 8 * gibibyte ? gibibyte : device.capacity / 10;
+    device.capacity +=
+        std::min(least >= 8 * gibibyte ? gibibyte : device.capacity / 10,
+                 std::numeric_limits<int64_t>::max() - device.capacity);
   add(least >= 8 * gibibyte ? "1 GiB more on each device"
                             : "a tenth more memory on each device",
       larger);
@@ -376,28 +470,7 @@ whatIfs(const Machine &machine, const Machine *more,
     add("one more device", *more);
     return result;
   }
-  Machine wider = machine;
-  int copied = static_cast<int>(machine.devices.size()) - 1, added = copied + 1;
-  wider.devices.push_back(wider.devices.back());
-  for (const Link &link : machine.links) {
-    Link copy = link;
-    if (link.from == copied)
-      copy.from = added;
-    else if (link.to == copied)
-      copy.to = added;
-    else
-      continue;
-    wider.links.push_back(copy);
-    // Between the copied device and its copy, as between two others.
-    if (copy.from == added && copy.to == copied - 1 && copied > 0) {
-      wider.links.push_back(copy);
-      wider.links.back().to = copied;
-      wider.links.push_back(copy);
-      wider.links.back().from = copied;
-      wider.links.back().to = added;
-    }
-  }
-  add("one more device", wider);
+  add("one more device", withCopyOfLast(machine));
   return result;
 }
 

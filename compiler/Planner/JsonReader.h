@@ -41,14 +41,12 @@ public:
 
   int64_t integer(const char *key) {
     const json &value = get(key);
-    if (!value.is_number_integer())
-      fail(at(key), value, "an integer");
-    return value.get<int64_t>();
+    return integerOf(value, at(key));
   }
   int index(const char *key) {
     int64_t value = integer(key);
     if (value < -1 || value > INT32_MAX)
-      fail(at(key), object[key], "an index (-1: none)");
+      fail(at(key), object[key], "an integer from -1 to 2147483647");
     return static_cast<int>(value);
   }
   /// Those that may be left out: `absent` then.
@@ -113,9 +111,7 @@ public:
   std::vector<T> numbers(const char *key) {
     std::vector<T> result;
     list(key, [&](const json &item, const std::string &where) {
-      if (!item.is_number_integer())
-        fail(where, item, "an integer");
-      int64_t number = item.get<int64_t>();
+      int64_t number = integerOf(item, where);
       if (number != static_cast<int64_t>(static_cast<T>(number)))
         fail(where, item, "an index");
       result.push_back(static_cast<T>(number));
@@ -147,6 +143,15 @@ private:
   const json &object;
   std::string path;
   std::set<std::string> known;
+
+  /// JSON has integers above those that fit, which would wrap around.
+  static int64_t integerOf(const json &value, const std::string &where) {
+    if (!value.is_number_integer())
+      fail(where, value, "an integer");
+    if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX)
+      fail(where, value, "at most 9223372036854775807");
+    return value.get<int64_t>();
+  }
 
   const json &get(const char *key) {
     known.insert(key);

@@ -7,6 +7,9 @@
 
 #include "compiler/Planner/Machine.h"
 
+#include "compiler/Planner/Limits.h"
+#include "compiler/Planner/Text.h"
+
 #include <algorithm>
 #include <set>
 #include <tuple>
@@ -18,6 +21,15 @@ namespace {
 std::string endpoint(int index) {
   return index == hostEndpoint ? "the host" : "device " + std::to_string(index);
 }
+
+bool isRate(double rate) { return rate >= minimalRate && rate <= maximalRate; }
+constexpr const char *acceptedRate = "from 1 to 1e30";
+constexpr const char *acceptedIfKnown = "0 (not known), or from 1 to 1e30";
+
+bool isLatency(double seconds) {
+  return seconds >= 0 && seconds <= maximalLatency;
+}
+constexpr const char *acceptedLatency = "from 0 to 1e9";
 
 } // namespace
 
@@ -45,19 +57,24 @@ void Machine::checkRates(const Device &device) const {
                      const char *accepted) {
     if (!holds)
       throw Error("machine '" + name + "': " + what + " of device '" +
-                  device.name + "' is " + std::to_string(value) +
-                  ", accepted is " + accepted);
+                  device.name + "' is " + numberText(value) + ", accepted is " +
+                  accepted);
   };
-  require("launchSeconds", device.launchSeconds, device.launchSeconds >= 0,
-          "0 or more");
+  require("launchSeconds", device.launchSeconds,
+          isLatency(device.launchSeconds), acceptedLatency);
   require("workers", device.workers, device.workers >= 1, "1 or more");
-  for (double rate : {device.operationsPerSecond, device.updateBytesPerSecond})
-    require("a rate", rate, rate >= 0, "0 (not known) or more");
+  for (auto [what, rate] : {std::pair("flopsPerSecond", device.flopsPerSecond),
+                            {"bytesPerSecond", device.bytesPerSecond}})
+    require(what, rate, rate == 0 || isRate(rate), acceptedRate);
+  for (auto [what, rate] :
+       {std::pair("operationsPerSecond", device.operationsPerSecond),
+        {"updateBytesPerSecond", device.updateBytesPerSecond}})
+    require(what, rate, rate == 0 || isRate(rate), acceptedIfKnown);
   std::set<int64_t> rows, columns, depths;
   std::set<std::tuple<int64_t, int64_t, int64_t>> points;
   for (const ProductRate &product : device.products) {
     require("the rate of a product", product.flopsPerSecond,
-            product.flopsPerSecond > 0, "more than 0");
+            isRate(product.flopsPerSecond), acceptedRate);
     require("an extent of a product",
             static_cast<double>(
                 std::min({product.rows, product.columns, product.depth})),
@@ -75,8 +92,8 @@ void Machine::checkRates(const Device &device) const {
           "all combinations of their rows, columns and depths, each once");
   int64_t last = 0;
   for (const MemoryRate &rate : device.memory) {
-    require("the rate of memory", rate.bytesPerSecond, rate.bytesPerSecond > 0,
-            "more than 0");
+    require("the rate of memory", rate.bytesPerSecond,
+            isRate(rate.bytesPerSecond), acceptedRate);
     require("bytes of a rate of memory", static_cast<double>(rate.bytes),
             rate.bytes > last, "ascending");
     last = rate.bytes;
@@ -99,6 +116,7 @@ void Machine::check() const {
                   ", accepted is 1 or more");
   for (const Device &device : devices)
     checkRates(device);
+  std::set<std::pair<int, int>> ends;
   for (const Link &link : links) {
     for (int end : {link.from, link.to})
       if (end < hostEndpoint || end >= count)
@@ -108,18 +126,22 @@ void Machine::check() const {
     if (link.from == link.to)
       throw Error("machine '" + name + "': link from " + endpoint(link.from) +
                   " to itself");
-    if (!(link.bytesPerSecond > 0) || !(link.latencySeconds >= 0))
+    if (!ends.insert({link.from, link.to}).second)
+      throw Error("machine '" + name + "': a second link from " +
+                  endpoint(link.from) + " to " + endpoint(link.to) +
+                  ", accepted is one in each direction");
+    if (!isRate(link.bytesPerSecond) || !isLatency(link.latencySeconds))
       throw Error("machine '" + name + "': link from " + endpoint(link.from) +
                   " to " + endpoint(link.to) + " has bandwidth " +
-                  std::to_string(link.bytesPerSecond) + " and latency " +
-                  std::to_string(link.latencySeconds) +
-                  ", accepted is more than 0, and 0 or more");
+                  numberText(link.bytesPerSecond) + " and latency " +
+                  numberText(link.latencySeconds) + ", accepted is " +
+                  acceptedRate + ", and " + acceptedLatency);
   }
   for (const Resource &resource : resources)
-    if (!(resource.bytesPerSecond > 0))
+    if (!isRate(resource.bytesPerSecond))
       throw Error("machine '" + name + "': resource '" + resource.name +
-                  "' has bandwidth " + std::to_string(resource.bytesPerSecond) +
-                  ", accepted is more than 0");
+                  "' has bandwidth " + numberText(resource.bytesPerSecond) +
+                  ", accepted is " + acceptedRate);
   for (const Link &link : links) {
     if (link.shares.size() > maximalShares)
       throw Error(
@@ -132,6 +154,11 @@ void Machine::check() const {
                     " to " + endpoint(link.to) + " shares resource " +
                     std::to_string(share) + ", there are " +
                     std::to_string(resources.size()));
+    if (std::set<int>(link.shares.begin(), link.shares.end()).size() !=
+        link.shares.size())
+      throw Error("machine '" + name + "': link from " + endpoint(link.from) +
+                  " to " + endpoint(link.to) +
+                  " shares a resource twice, accepted is once");
   }
   if (hostBytes < 0)
     throw Error("machine '" + name + "': hostBytes is " +
@@ -141,9 +168,13 @@ void Machine::check() const {
     throw Error("machine '" + name + "': hostQueues is " +
                 std::to_string(hostQueues) + ", accepted range is [1, " +
                 std::to_string(maximalDevices) + "]");
-  if (!(phaseSeconds >= 0))
+  if (hostUpdateBytesPerSecond != 0 && !isRate(hostUpdateBytesPerSecond))
+    throw Error("machine '" + name + "': hostUpdateBytesPerSecond is " +
+                numberText(hostUpdateBytesPerSecond) + ", accepted is " +
+                acceptedIfKnown);
+  if (!isLatency(phaseSeconds))
     throw Error("machine '" + name + "': phaseSeconds is " +
-                std::to_string(phaseSeconds) + ", accepted is 0 or more");
+                numberText(phaseSeconds) + ", accepted is " + acceptedLatency);
   for (int d = 0; d < count; ++d) {
     link(hostEndpoint, d);
     link(d, hostEndpoint);

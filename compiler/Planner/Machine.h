@@ -92,8 +92,9 @@ struct Machine {
   double phaseSeconds = 0;
   double hostUpdateBytesPerSecond = 0; ///< 0: that of device 0
 
-  /// Throws Error: no device, a link to nowhere, a bandwidth that is not
-  /// positive, a device without a link from or to the host, no host queue.
+  /// Throws Error: no device, a link to nowhere or a second one, a rate or a
+  /// time out of range (Limits.h), a device without a link from or to the host,
+  /// no host queue.
   void check() const;
   void checkRates(const Device &device) const;
   /// The link between two endpoints; Error if there is none.

@@ -8,7 +8,9 @@
 #include "compiler/Planner/Measurements.h"
 
 #include "compiler/Planner/JsonReader.h"
+#include "compiler/Planner/Limits.h"
 #include "compiler/Planner/Machine.h"
+#include "compiler/Planner/Text.h"
 
 #include <algorithm>
 
@@ -31,9 +33,9 @@ Measurements measurementsFromJson(const json &document,
   result.enforcedLinks = reader.boolean("enforced_links");
   auto positive = [](Reader &item, const char *key) {
     double value = item.real(key);
-    if (!(value >= 0))
-      throw Error(item.at(key) + " is " + std::to_string(value) +
-                  ", accepted is 0 or more");
+    if (!(value >= 0 && value <= maximalLatency))
+      throw Error(item.at(key) + " is " + numberText(value) +
+                  ", accepted is from 0 to 1e9");
     return value;
   };
   reader.objects("tasks", [&](Reader &item) {

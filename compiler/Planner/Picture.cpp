@@ -105,8 +105,8 @@ private:
     bool several = machine.devices.size() > 1;
     svg.label(
         20, 30,
-        plan.problem + ": batch " + std::to_string(plan.batch) + " on " +
-            machine.name + ", " +
+        (model.empty() ? "" : model + ", ") + plan.problem + ": batch " +
+            std::to_string(plan.batch) + " on " + machine.name + ", " +
             countText(static_cast<int64_t>(machine.devices.size()), "device"),
         "h");
     svg.label(

@@ -8,6 +8,7 @@
 #include "compiler/Planner/Problem.h"
 
 #include "compiler/Planner/Limits.h"
+#include "compiler/Planner/Text.h"
 
 #include <algorithm>
 #include <limits>
@@ -34,9 +35,9 @@ void checkNotNegative(int64_t bytes, const std::string &what) {
 }
 
 void checkSeconds(double seconds, const std::string &what) {
-  if (!(seconds >= 0 && seconds < std::numeric_limits<double>::infinity()))
-    throw Error(what + " is " + std::to_string(seconds) +
-                ", accepted is 0 or more, finite");
+  if (!(seconds >= 0 && seconds <= maximalSeconds))
+    throw Error(what + " is " + numberText(seconds) +
+                ", accepted is from 0 to 1e18");
 }
 
 } // namespace

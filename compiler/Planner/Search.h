@@ -77,8 +77,9 @@ struct Infeasible {
 /// behind what.
 struct RunnerUp {
   std::string form; ///< in words: "8 groups", "2 groups of 4 devices, ring"
-  int64_t forwardMicrobatch = 0, backwardMicrobatch = 0;
-  int forwardPacks = 0, backwardPacks = 0; ///< of a group; the turn is backward
+  std::vector<int64_t> microbatches; ///< sizes of both directions, descending
+  /// Of a group; those that go forward and backward in turn count in both.
+  int forwardPacks = 0, backwardPacks = 0;
   double seconds = 0;
   int64_t swapBytes = 0;
   int64_t peakBytes = 0; ///< of the fullest device

@@ -11,6 +11,12 @@
 
 namespace harmony::planner {
 
+std::string numberText(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
 std::string bytesText(int64_t bytes) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);
@@ -27,6 +33,8 @@ std::string bytesText(int64_t bytes) {
 
 std::string secondsText(double seconds) {
   char text[64];
+  if (seconds >= 1e9)
+    return numberText(seconds) + " s";
   if (seconds < 1e-3)
     std::snprintf(text, sizeof text, "%.1f us", seconds * 1e6);
   else if (seconds < 1)
@@ -40,6 +48,22 @@ std::string percentText(double share) {
   char text[64];
   std::snprintf(text, sizeof text, share < 0.0995 ? "%.1f %%" : "%.0f %%",
                 100 * share);
+  return text;
+}
+
+std::string rangesText(const std::vector<int> &numbers) {
+  std::string text;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1)
+      ++end;
+    if (end - i < 3)
+      end = i + 1;
+    text += (text.empty() ? "" : ", ") + std::to_string(numbers[i]);
+    if (end - i > 1)
+      text += "-" + std::to_string(numbers[end - 1]);
+    i = end;
+  }
   return text;
 }
 

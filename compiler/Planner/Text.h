@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace harmony::planner {
 
@@ -23,6 +24,8 @@ struct Planned;
 /// updates.
 std::string planText(const Planned &planned);
 
+/// "0.5", "8e+09": as short as six digits allow.
+std::string numberText(double value);
 /// "512 B", "1.50 MiB".
 std::string bytesText(int64_t bytes);
 /// "12.5 us", "3.20 ms", "1.250 s".
@@ -31,6 +34,9 @@ std::string secondsText(double seconds);
 std::string percentText(double share);
 /// "1 pack", "3 packs".
 std::string countText(int64_t number, const std::string &thing);
+
+/// "0-3, 5": ascending numbers, of which runs of three or more are ranges.
+std::string rangesText(const std::vector<int> &numbers);
 
 /// "3", "0 and 1", "0, 1 and 2".
 template <typename Numbers>

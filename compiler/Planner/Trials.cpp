@@ -11,6 +11,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 
 namespace harmony::planner {
 
@@ -84,10 +85,21 @@ std::vector<RunnerUp> Trials::bestOfForms() const {
   std::vector<RunnerUp> forms;
   for (const auto &[form, trial] : best) {
     const Layout &layout = trial->choices.layout;
-    forms.push_back({form, layout.forwardMicrobatch, layout.backwardMicrobatch,
-                     static_cast<int>(layout.forwardEnds.size()),
-                     static_cast<int>(layout.backwardEnds.size()),
-                     trial->seconds, trial->swapBytes, trial->peakBytes});
+    int forward = static_cast<int>(layout.forwardEnds.size());
+    int backward = static_cast<int>(layout.backwardEnds.size());
+    std::set<int64_t, std::greater<>> sizes;
+    for (int p = 0; p < forward; ++p)
+      sizes.insert(layout.forwardSize(p));
+    for (int p = 0; p < backward; ++p)
+      sizes.insert(layout.backwardSize(p));
+    int turn = backward > 0 ? layout.turnPacks : 0;
+    forms.push_back({form,
+                     {sizes.begin(), sizes.end()},
+                     forward + turn,
+                     backward,
+                     trial->seconds,
+                     trial->swapBytes,
+                     trial->peakBytes});
   }
   std::stable_sort(forms.begin(), forms.end(),
                    [](const RunnerUp &a, const RunnerUp &b) {

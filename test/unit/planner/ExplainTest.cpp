@@ -9,7 +9,10 @@
 
 #include "test/unit/planner/Devices.h"
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -186,22 +189,97 @@ TEST(Explain, OtherMachinesAreTried) {
   EXPECT_EQ(tried[3].devices[2].capacity, 7);
 }
 
+/// What the last device's links alone share is its own: its copy has another.
+TEST(Explain, OneMoreDeviceHasPortsOfItsOwn) {
+  Machine machine = *Machine::named("8xh100-80g");
+  size_t resources = machine.resources.size();
+  Machine wider;
+  whatIfs(machine, nullptr, [&](const Machine &changed) {
+    wider = changed;
+    return std::optional<Planned>();
+  });
+  wider.check();
+  ASSERT_EQ(wider.devices.size(), 9U);
+  // It sends by one, receives by the other, and shares the host's.
+  ASSERT_EQ(wider.resources.size(), resources + 2);
+  auto shares = [&](int from, int to) {
+    const std::vector<int> &list = wider.link(from, to).shares;
+    return std::set<int>(list.begin(), list.end());
+  };
+  std::set<int> out = shares(8, 0), in = shares(0, 8);
+  int sends = -1, receives = -1;
+  for (int share : out)
+    if (share >= static_cast<int>(resources))
+      sends = share;
+  for (int share : in)
+    if (share >= static_cast<int>(resources))
+      receives = share;
+  EXPECT_NE(sends, receives);
+  for (int other = 0; other < 8; ++other) {
+    int othersPort = 2 + 2 * other;
+    EXPECT_EQ(shares(8, other), (std::set<int>{sends, othersPort + 1}));
+    EXPECT_EQ(shares(other, 8), (std::set<int>{othersPort, receives}));
+  }
+  EXPECT_EQ(shares(hostEndpoint, 8), shares(hostEndpoint, 0));
+  EXPECT_EQ(shares(8, hostEndpoint), shares(0, hostEndpoint));
+}
+
+/// The fastest form's row says what the plan has, where that is the plan: all
+/// sizes of its packs, and in both directions the packs of the turn.
+TEST(Explain, FormsHaveTheSizesAndPacksOfTheirPlans) {
+  int compared = 0, several = 0;
+  for (int devices : {1, 2})
+    for (double factor : {1.0, 1.3, 1.7, 2.5, 4.0, 8.0}) {
+      Problem problem =
+          splitFor(sliceable(transformer(4, 8, 32, 16, 64)), devices);
+      problem.link();
+      int64_t least = minDeviceBytes(problem, machines(devices, unlimited), {});
+      Planned planned =
+          solvedOn(problem, machines(devices, times(least, factor)), {});
+      auto form = std::find_if(
+          planned.runnersUp.begin(), planned.runnersUp.end(),
+          [&](const RunnerUp &other) { return other.form == planned.form; });
+      ASSERT_NE(form, planned.runnersUp.end());
+      if (form->swapBytes != swaps(planned.plan) ||
+          std::abs(form->seconds - planned.plan.seconds) >
+              1e-3 * planned.plan.seconds)
+        continue; // the one that swaps less was taken
+      std::set<int64_t, std::greater<>> sizes;
+      std::set<int> forward, backward; // first layers
+      for (const Phase &phase : planned.plan.phases) {
+        sizes.insert(phase.microbatch);
+        if (phase.kind != PhaseKind::Backward)
+          forward.insert(phase.firstLayer);
+        if (phase.kind != PhaseKind::Forward)
+          backward.insert(phase.firstLayer);
+      }
+      EXPECT_EQ(form->microbatches,
+                std::vector<int64_t>(sizes.begin(), sizes.end()));
+      EXPECT_EQ(form->forwardPacks, static_cast<int>(forward.size()));
+      EXPECT_EQ(form->backwardPacks, static_cast<int>(backward.size()));
+      ++compared;
+      several += sizes.size() > 1;
+    }
+  EXPECT_GE(compared, 4);
+  EXPECT_GE(several, 1);
+}
+
 TEST(Explain, IsSaidInWords) {
   Problem problem = heavy(4);
   Planned planned;
   planned.plan = makePlan(problem, leastChoices(problem, 1));
   planned.boundSeconds = 20;
-  planned.runnersUp = {{"one", 1, 1, 1, 1, 30, 0, 64},
-                       {"other", 1, 2, 2, 3, 60, 1 << 20, 64}};
+  planned.runnersUp = {{"one", {1}, 1, 1, 30, 0, 64},
+                       {"other", {2, 1}, 2, 3, 60, 1 << 20, 64}};
   std::string text =
       describe(explain(planned.plan, problem, machine(unlimited)), planned);
   EXPECT_EQ(text.rfind("limited by computing", 0), 0U) << text;
   for (const char *part :
        {"critical path: ", "waits: room to load", "bandwidth in use: ",
         "no plan is faster than 20.000 s; this one takes 1.",
-        "  other                           1 / 2        2 / 3   60.000 s       "
-        " "
-        "200 %  1.00 MiB  64 B\n"})
+        "  other                   2 and 1        2 / 3   60.000 s        200 "
+        "% "
+        " 1.00 MiB  64 B\n"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   std::vector<WhatIf> others(2);
   others[0] = {"twice", planned};

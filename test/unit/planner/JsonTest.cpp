@@ -169,8 +169,36 @@ TEST(Json, DamagedMachinesAreRefused) {
        [](json &j) { j["sharing"] = "equal"; }},
       {"hostQueues is 0, accepted range is [1, 256]",
        [](json &j) { j["hostQueues"] = 0; }},
-      {"phaseSeconds is -1.000000, accepted is 0 or more",
+      {"phaseSeconds is -1, accepted is from 0 to 1e9",
        [](json &j) { j["phaseSeconds"] = -1; }},
+      {"hostUpdateBytesPerSecond is -2, accepted is 0 (not known), or from 1 "
+       "to 1e30",
+       [](json &j) { j["hostUpdateBytesPerSecond"] = -2; }},
+      {"f.json.devices[0].capacity is 9223372036854775808, accepted is at most "
+       "9223372036854775807",
+       [](json &j) { j["devices"][0]["capacity"] = uint64_t(1) << 63; }},
+      {"f.json.links[0].shares[0] is 18446744073709551615, accepted is at most",
+       [](json &j) { j["links"][0]["shares"][0] = UINT64_MAX; }},
+      // Times of plans are finite.
+      {"flopsPerSecond of device 'device0' is 1e-300, accepted is from 1 to "
+       "1e30",
+       [](json &j) { j["devices"][0]["flopsPerSecond"] = 1e-300; }},
+      {"launchSeconds of device 'device0' is 1e+300, accepted is from 0 to 1e9",
+       [](json &j) { j["devices"][0]["launchSeconds"] = 1e300; }},
+      {"link from the host to device 0 has bandwidth 0.5 and latency 0, "
+       "accepted is from 1 to 1e30, and from 0 to 1e9",
+       [](json &j) { j["links"][0]["bytesPerSecond"] = 0.5; }},
+      {"link from the host to device 0 has bandwidth 1.2348e+10 and latency "
+       "1e+308",
+       [](json &j) { j["links"][0]["latencySeconds"] = 1e308; }},
+      {"resource 'from the host' has bandwidth 1e+31, accepted is from 1 to "
+       "1e30",
+       [](json &j) { j["resources"][0]["bytesPerSecond"] = 1e31; }},
+      // One of two would be left aside, or count twice.
+      {"a second link from the host to device 0, accepted is one in each",
+       [](json &j) { j["links"].push_back(j["links"][0]); }},
+      {"link from the host to device 0 shares a resource twice",
+       [](json &j) { j["links"][0]["shares"] = {0, 0}; }},
   };
   json good = toJson(*Machine::named("harmony-1080ti"));
   for (const Row &row : rows) {
@@ -292,8 +320,7 @@ TEST(Json, SummaryHasTheKeysOfTheInterface) {
   EXPECT_EQ(summary["training_state_bytes"], 3 * 4 * 4096);
   EXPECT_EQ(summary["peak_bytes"].size(), 1u);
   ASSERT_GT(summary["best_of_forms"].size(), 0u);
-  EXPECT_LE(summary["best_of_forms"][0]["iteration_s"],
-            summary["iteration_s"]);
+  EXPECT_LE(summary["best_of_forms"][0]["iteration_s"], summary["iteration_s"]);
 }
 
 TEST(Describe, TellsPacksTrafficAndPeaks) {
