@@ -30,7 +30,7 @@ constexpr int poisonByte = 0xff;
 constexpr size_t maximalOperands = 64;
 /// A compute queue that sleeps starts late: to wake a thread takes tens of
 /// microseconds, under a hypervisor up to a hundred, and most copies that are
-/// waited for are over sooner. For processors that nobody else needs.
+/// waited for are over sooner. For processors that nothing else needs.
 constexpr std::chrono::microseconds patientSpin{200};
 /// Bytes that one worker fills at a time.
 constexpr int64_t fillBlock = 256 << 10;
@@ -91,8 +91,7 @@ private:
   std::unique_ptr<WorkerPool> hostPool; // made when a host queue is
   std::unique_ptr<LinkGate> gate;       // where links are enforced
   int64_t scratchBytes = 0;
-  /// How long compute queues spin before they sleep.
-  std::chrono::nanoseconds computeSpin = spinTime;
+  const std::chrono::nanoseconds spinOfCompute;
   std::atomic<bool> aborted{false};
   std::vector<HostQueue *> queues;
   Evidence past; // of queues that are gone
@@ -176,7 +175,8 @@ void runConvolution(const void *context, void *const *buffers, int64_t begin,
   static_cast<const Convolution *>(context)->run(buffers, begin, end);
 }
 
-HostDriver::HostDriver(const DriverOptions &given) : options(given) {
+HostDriver::HostDriver(const DriverOptions &given)
+    : options(given), spinOfCompute(computeSpin(given)) {
   installFaultHandlers();
   requireProcessor(options.isa);
   for (size_t i = 0; i < options.devices.size(); ++i) {
@@ -192,9 +192,6 @@ HostDriver::HostDriver(const DriverOptions &given) : options(given) {
     prepareLibrary();
   size_t threads = std::max(1u, options.threads);
   size_t count = std::min(threads, arenas.size());
-  // One is left to the threads that copy.
-  if (options.processors > std::max(threads, arenas.size()))
-    computeSpin = patientSpin;
   for (size_t i = 0; i < count; ++i)
     pools.push_back(std::make_unique<WorkerPool>(
         threads / count + (i < threads % count), options.chunk));
@@ -519,7 +516,7 @@ void HostQueue::wait(const Queue &other, int64_t value) {
            driver.aborted.load(std::memory_order_acquire);
   };
   queue.signalOf(value).await(
-      isOver, kind == HM_QUEUE_COMPUTE ? driver.computeSpin : spinTime);
+      isOver, kind == HM_QUEUE_COMPUTE ? driver.spinOfCompute : spinTime);
   if (driver.options.timing)
     done.times.waits += secondsSince(start);
   if (queue.timeline() < value)
@@ -527,6 +524,13 @@ void HostQueue::wait(const Queue &other, int64_t value) {
 }
 
 } // namespace
+
+std::chrono::nanoseconds computeSpin(const DriverOptions &options) {
+  size_t computing =
+      std::max<size_t>(std::max(1u, options.threads), options.devices.size());
+  // One is left to the threads that copy.
+  return options.processors > computing ? patientSpin : spinTime;
+}
 
 std::unique_ptr<Driver> createHostDriver(const DriverOptions &options) {
   return std::make_unique<HostDriver>(options);

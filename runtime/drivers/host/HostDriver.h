@@ -17,10 +17,16 @@
 
 #include "runtime/hal/Driver.h"
 
+#include <chrono>
+
 namespace harmony::runtime {
 
 /// Throws NoDevice when memory or processor are not there.
 std::unique_ptr<Driver> createHostDriver(const DriverOptions &options);
+
+/// How long compute queues spin before they sleep: longer than others where no
+/// thread that computes or copies wants for a processor.
+std::chrono::nanoseconds computeSpin(const DriverOptions &options);
 
 } // namespace harmony::runtime
 

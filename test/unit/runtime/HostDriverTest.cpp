@@ -9,14 +9,17 @@
 #include "runtime/drivers/host/LibraryScratch.h"
 #include "runtime/drivers/host/Mapping.h"
 #include "runtime/drivers/host/WorkerPool.h"
+#include "runtime/hal/Futex.h"
 #include "runtime/hal/GemmShape.h"
 #include "runtime/train/Shuffle.h"
 #include "test/unit/runtime/TemporaryFolder.h"
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <iterator>
+#include <thread>
 
 namespace harmony::runtime {
 namespace {
@@ -252,6 +255,48 @@ TEST(Mapping, LiesBetweenUnreadablePages) {
   EXPECT_DEATH(static_cast<volatile char *>(memory.data())[4096] = 1, "");
   EXPECT_DEATH(static_cast<volatile char *>(memory.data())[-1] = 1, "");
   EXPECT_THROW(Mapping(int64_t(1) << 60, "arena of device 0"), Error);
+}
+
+TEST(Signal, IsNotNeededByWhoSpins) {
+  Signal signal;
+  std::atomic<bool> isAsked{false}, isReady{false}, isOver{false};
+  std::thread waiter([&] {
+    auto ready = [&] {
+      isAsked = true;
+      return isReady.load(std::memory_order_acquire);
+    };
+    signal.await(ready, std::chrono::hours(1));
+    isOver = true;
+  });
+  while (!isAsked)
+    std::this_thread::yield();
+  // Who spins as briefly as others sleeps by then.
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  isReady = true;
+  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!isOver && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(isOver) << "it sleeps";
+  signal.notify();
+  waiter.join();
+}
+
+TEST(ComputeQueues, SpinLongerWhereAProcessorIsSpare) {
+  auto spin = [](unsigned devices, unsigned threads, unsigned processors) {
+    DriverOptions options;
+    options.devices.resize(devices);
+    options.threads = threads;
+    options.processors = processors;
+    return computeSpin(options);
+  };
+  EXPECT_GT(spin(1, 1, 2), spinTime);
+  EXPECT_GT(spin(2, 3, 4), spinTime);
+  EXPECT_EQ(spin(1, 1, 1), spinTime);
+  EXPECT_EQ(spin(1, 4, 4), spinTime);
+  // Every device has a thread that computes, however few were asked for.
+  EXPECT_EQ(spin(4, 1, 4), spinTime);
+  EXPECT_GT(spin(4, 1, 5), spinTime);
+  EXPECT_EQ(spin(1, 0, 1), spinTime);
 }
 
 } // namespace
