@@ -71,6 +71,8 @@ void printInterface(func::FuncOp main) {
     if (auto range = main.getArgAttrOfType<ArrayAttr>(i, "nn.index_range"))
       llvm::outs() << " values in [" << cast<IntegerAttr>(range[0]).getInt()
                    << ", " << cast<IntegerAttr>(range[1]).getInt() << ")";
+    if (auto ignored = main.getArgAttrOfType<IntegerAttr>(i, "nn.ignored"))
+      llvm::outs() << ", or " << ignored.getInt() << ": ignored";
     llvm::outs() << '\n';
   }
   llvm::outs() << "outputs:\n";

@@ -13,6 +13,7 @@
 #include "passes/Normalize/TrainingChecks.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Regex.h"
 
 using namespace mlir;
@@ -478,7 +479,7 @@ void Normalizer::annotateIndices() {
     std::optional<int64_t> ignored;
     bool isUsed = false, everyUseIgnores = true;
   };
-  llvm::DenseMap<BlockArgument, Range> ranges;
+  llvm::MapVector<BlockArgument, Range> ranges; // warnings keep the order
   auto isPart = [](Value indices) {
     for (; Operation *op = indices.getDefiningOp(); indices = op->getOperand(0))
       if (isa<nn::SliceOp>(op))

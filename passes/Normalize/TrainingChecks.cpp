@@ -93,8 +93,8 @@ harmony::normalize::getFoldedNames(onnx::InitializerOp initializer) {
   }
 }
 
-std::string harmony::normalize::listNames(ArrayRef<std::string> names) {
-  constexpr size_t limit = 8;
+std::string harmony::normalize::listNames(ArrayRef<std::string> names,
+                                          size_t limit) {
   std::string text;
   for (size_t i = 0; i < std::min(names.size(), limit); ++i)
     text += (i ? ", '" : "'") + names[i] + "'";
@@ -261,7 +261,9 @@ void harmony::normalize::warnOfCopies(ModuleOp module,
   }
   if (copies.empty())
     return;
-  std::string text = listNames(copies);
+  // Layers that a module copies (nn.TransformerEncoder) start equal in all of
+  // their tensors: two tell which.
+  std::string text = listNames(copies, /*limit=*/2);
   for (size_t at; (at = text.find("transposed'")) != std::string::npos;)
     text.erase(at + std::strlen("transposed"), 1);
   emitWarning(module.getLoc())

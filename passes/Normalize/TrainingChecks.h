@@ -37,8 +37,8 @@ GradientPaths findGradientPaths(mlir::Block &body);
 /// empty where it says nothing.
 llvm::SmallVector<std::string> getFoldedNames(onnx::InitializerOp initializer);
 
-/// Names for a diagnostic, quoted: the first few, and how many more.
-std::string listNames(llvm::ArrayRef<std::string> names);
+/// Names for a diagnostic, quoted: the first `limit`, and how many more.
+std::string listNames(llvm::ArrayRef<std::string> names, size_t limit = 8);
 
 using DecidedInitializer = std::pair<onnx::InitializerOp, RoleDecision>;
 
