@@ -41,12 +41,12 @@ std::string instantiate(const char *text, int64_t extent) {
 }
 
 void expectClose(const Case &test, const std::vector<double> &actual,
-                 const nn::HostTensor &expected, bool accumulate) {
+                 const nn::HostTensor &expected) {
   for (size_t i = 0; i < actual.size(); ++i) {
     double wanted = expected.isFloat()
                         ? expected.floats[i]
                         : static_cast<double>(expected.integers[i]);
-    if (accumulate)
+    if (test.options.accumulate)
       wanted += KernelRunner::kOld;
     double allowed = test.tolerance * std::max(1.0, std::fabs(wanted));
     if (!(std::fabs(actual[i] - wanted) <= allowed)) {
@@ -54,6 +54,20 @@ void expectClose(const Case &test, const std::vector<double> &actual,
                     << wanted;
       return;
     }
+  }
+}
+
+void expectClose(const Case &test, const KernelRunner &runner,
+                 const std::vector<Bytes> &results,
+                 const std::vector<nn::HostTensor> &expected) {
+  ASSERT_EQ(results.size(), runner.resultTypes.size());
+  ASSERT_FALSE(expected.empty());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    SCOPED_TRACE("result " + std::to_string(i));
+    expectClose(test,
+                KernelRunner::toNumbers(results[i],
+                                        runner.resultTypes[i].getElementType()),
+                expected[i]);
   }
 }
 
@@ -68,15 +82,7 @@ void runCase(const Case &test, int64_t extent) {
   ASSERT_TRUE(runner.compile(HostTarget{HostTarget::Isa::Avx2}));
   runner.makeInputs(extent + 17, test.limit);
   std::vector<Bytes> results = runner.run(0);
-  std::vector<nn::HostTensor> expected = runner.evaluate();
-  ASSERT_FALSE(expected.empty());
-  for (size_t i = 0; i < expected.size(); ++i) {
-    SCOPED_TRACE("result " + std::to_string(i));
-    expectClose(test,
-                KernelRunner::toNumbers(results[i],
-                                        runner.resultTypes[i].getElementType()),
-                expected[i], test.options.accumulate);
-  }
+  expectClose(test, runner, results, runner.evaluate());
   for (int64_t split : {1, 3, 7, 13})
     EXPECT_EQ(results, runner.run(split)) << "ranges of " << split;
   auto best = HostTarget::detect();
@@ -465,18 +471,6 @@ const std::vector<Case> kCases = {
     {"mean_square", kMeanSquare, kFew, {}, 4, 1e-4},
 };
 
-RunnerOptions strided() {
-  RunnerOptions options;
-  options.strided = true;
-  return options;
-}
-
-RunnerOptions accumulating() {
-  RunnerOptions options;
-  options.accumulate = true;
-  return options;
-}
-
 TEST(Kernels, MatchTheReference) {
   const char *only = getenv("CODEGEN_TEST_CASE");
   for (const Case &test : kCases)
@@ -487,7 +481,7 @@ TEST(Kernels, MatchTheReference) {
 
 TEST(Kernels, WorkOnStridedViews) {
   for (Case test : kCases) {
-    test.options = strided();
+    test.options.strided = true;
     test.launches = 0;
     for (int64_t extent : test.extents)
       if (extent == 1 || extent == 10 || extent == 33)
@@ -503,7 +497,7 @@ TEST(Kernels, Accumulate) {
     if (name == "scalars" || name == "integers" || name == "window" ||
         name == "max_pool")
       continue;
-    test.options = accumulating();
+    test.options.accumulate = true;
     test.launches = 0;
     for (int64_t extent : test.extents)
       if (extent == 1 || extent == 10 || extent == 33)
@@ -541,13 +535,7 @@ TEST(Kernels, CompareLabelsOfAnySize) {
   runner.inputs[1].integers[0] = -100;
   runner.inputs[1].integers[1] = (int64_t(1) << 32) + 3;
   runner.inputs[1].integers[2] = std::numeric_limits<int64_t>::min();
-  std::vector<Bytes> results = runner.run(0);
-  std::vector<nn::HostTensor> expected = runner.evaluate();
-  for (size_t i = 0; i < expected.size(); ++i)
-    expectClose(test,
-                KernelRunner::toNumbers(results[i],
-                                        runner.resultTypes[i].getElementType()),
-                expected[i], false);
+  expectClose(test, runner, runner.run(0), runner.evaluate());
 }
 
 TEST(Kernels, PassOnNaN) {

@@ -9,6 +9,7 @@
 #include "dialects/ONNX/InitializerData.h"
 #include "dialects/ONNX/ONNX.h"
 #include "dialects/ONNX/Schema.h"
+#include "test/unit/runtime/TemporaryFolder.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
@@ -16,10 +17,7 @@
 #include "gtest/gtest.h"
 
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <sys/stat.h>
-#include <unistd.h>
 
 using namespace mlir;
 using namespace harmony;
@@ -30,17 +28,14 @@ namespace {
 class ImportTest : public testing::Test {
 protected:
   ImportTest() {
-    std::string pattern = testing::TempDir() + "harmony-import-XXXXXX";
-    folder = mkdtemp(pattern.data());
     context.loadDialect<onnx::ONNXDialect>();
     context.getDiagEngine().registerHandler(
         [this](Diagnostic &diagnostic) { errors.push_back(diagnostic.str()); });
   }
-  ~ImportTest() override { std::filesystem::remove_all(folder); }
 
   std::string write(const std::string &name, const std::string &text) {
-    std::string path = folder + "/" + name;
-    std::ofstream(path, std::ios::binary) << text;
+    std::string path = folder / name;
+    runtime::test::writeFile(path, text);
     return path;
   }
 
@@ -52,7 +47,7 @@ protected:
   template <typename T>
   std::vector<T> read(const std::string &text) {
     OwningOpRef<ModuleOp> module = parse(text);
-    onnx::FileMap files(folder);
+    onnx::FileMap files(folder.getPath());
     auto initializer = *module->getOps<onnx::InitializerOp>().begin();
     FailureOr<ArrayRef<char>> bytes =
         onnx::getInitializerBytes(initializer, files);
@@ -65,7 +60,7 @@ protected:
   }
 
   MLIRContext context;
-  std::string folder;
+  runtime::test::TemporaryFolder folder;
   std::vector<std::string> errors;
 };
 
@@ -140,10 +135,10 @@ TEST_F(ImportTest, ReadsExternalData) {
 }
 
 TEST_F(ImportTest, APipeIsNoExternalFile) {
-  ASSERT_EQ(mkfifo((folder + "/pipe").c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   uint64_t size = 0;
   std::string error;
-  EXPECT_EQ(onnx::openExternalFile(folder, "pipe", size, error), -1);
+  EXPECT_EQ(onnx::openExternalFile(folder.getPath(), "pipe", size, error), -1);
   EXPECT_NE(error.find("is not a regular file"), std::string::npos) << error;
 }
 
@@ -172,7 +167,7 @@ TEST_F(ImportTest, WritesChangedWeights) {
   initializer.setValueAttr(onnx::makeElements(
       initializer.getTensorType(),
       ArrayRef(reinterpret_cast<const char *>(trained), sizeof(trained)), "w"));
-  std::string out = folder + "/trained.onnx";
+  std::string out = folder / "trained.onnx";
   ASSERT_TRUE(succeeded(exportModel(*module, out)));
   EXPECT_FALSE(std::filesystem::exists(out + ".tmp"));
 
@@ -183,7 +178,7 @@ TEST_F(ImportTest, WritesChangedWeights) {
       *again->getOps<onnx::InitializerOp>().begin(), files);
   ASSERT_TRUE(succeeded(bytes));
   EXPECT_EQ(std::memcmp(bytes->data(), trained, sizeof(trained)), 0);
-  EXPECT_TRUE(failed(exportModel(*module, folder + "/none/model.onnx")));
+  EXPECT_TRUE(failed(exportModel(*module, folder / "none/model.onnx")));
 }
 
 TEST_F(ImportTest, FindsGraphsAndNames) {

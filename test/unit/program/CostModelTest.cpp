@@ -187,11 +187,25 @@ TEST_F(MeasuredCosts, TakePrecedenceAndScaleTheRest) {
       << report;
 }
 
-TEST(KernelWork, CountsLoopsAndFunctions) {
+class KernelWork : public testing::Test {
+protected:
+  KernelWork() {
+    context.loadDialect<func::FuncDialect, scf::SCFDialect, arith::ArithDialect,
+                        math::MathDialect, vector::VectorDialect>();
+  }
+  void parse(const char *text) {
+    module = parseSourceString<ModuleOp>(text, &context);
+  }
+  double count(StringRef kernel) const {
+    return countOperations(*module, kernel);
+  }
+
   MLIRContext context;
-  context.loadDialect<func::FuncDialect, scf::SCFDialect, arith::ArithDialect,
-                      math::MathDialect, vector::VectorDialect>();
-  auto module = parseSourceString<ModuleOp>(R"(
+  OwningOpRef<ModuleOp> module;
+};
+
+TEST_F(KernelWork, CountsLoopsAndFunctions) {
+  parse(R"(
     func.func private @k.body(%x: vector<32xf32>, %s: f32, %begin: i64, %end: i64) {
       %c1 = arith.constant 1 : i64
       %c32 = arith.constant 32 : i64
@@ -217,21 +231,17 @@ TEST(KernelWork, CountsLoopsAndFunctions) {
         %0 = arith.divf %s, %s : f32
       }
       return
-    })",
-                                            &context);
+    })");
   ASSERT_TRUE(module);
   // Four trips of 32 elements, each an addition and an exponential; a scalar
   // takes a register.
-  EXPECT_DOUBLE_EQ(countOperations(*module, "k"), 4 * 32 * (1 + 20) + 16);
-  EXPECT_DOUBLE_EQ(countOperations(*module, "flat"), 10);
-  EXPECT_DOUBLE_EQ(countOperations(*module, "none"), 0);
+  EXPECT_DOUBLE_EQ(count("k"), 4 * 32 * (1 + 20) + 16);
+  EXPECT_DOUBLE_EQ(count("flat"), 10);
+  EXPECT_DOUBLE_EQ(count("none"), 0);
 }
 
-TEST(KernelWork, CountsWhatConditionsTake) {
-  MLIRContext context;
-  context.loadDialect<func::FuncDialect, scf::SCFDialect, arith::ArithDialect,
-                      vector::VectorDialect>();
-  auto module = parseSourceString<ModuleOp>(R"(
+TEST_F(KernelWork, CountsWhatConditionsTake) {
+  parse(R"(
     func.func private @either.body(%x: vector<32xf32>, %c: i1) {
       scf.if %c {
         %0 = arith.addf %x, %x : vector<32xf32>
@@ -246,18 +256,14 @@ TEST(KernelWork, CountsWhatConditionsTake) {
         %0 = arith.addf %x, %x : vector<32xf32>
       } {harmony.taken = 0.25}
       return
-    })",
-                                            &context);
+    })");
   ASSERT_TRUE(module);
-  EXPECT_DOUBLE_EQ(countOperations(*module, "either"), 2 * 32);
-  EXPECT_DOUBLE_EQ(countOperations(*module, "seldom"), 32 * 0.25);
+  EXPECT_DOUBLE_EQ(count("either"), 2 * 32);
+  EXPECT_DOUBLE_EQ(count("seldom"), 32 * 0.25);
 }
 
-TEST(KernelWork, ElementwiseLoopsTakeRegisters) {
-  MLIRContext context;
-  context
-      .loadDialect<func::FuncDialect, scf::SCFDialect, arith::ArithDialect>();
-  auto module = parseSourceString<ModuleOp>(R"(
+TEST_F(KernelWork, ElementwiseLoopsTakeRegisters) {
+  parse(R"(
     func.func private @each.body(%s: f32) {
       %c0 = arith.constant 0 : i64
       %c1 = arith.constant 1 : i64
@@ -286,13 +292,12 @@ TEST(KernelWork, ElementwiseLoopsTakeRegisters) {
         %1 = arith.addf %s, %s : f32
       }
       return
-    })",
-                                            &context);
+    })");
   ASSERT_TRUE(module);
   // Registers of 16: three steps where they are taken together, or 40.
-  EXPECT_DOUBLE_EQ(countOperations(*module, "each"), 3 * 16);
-  EXPECT_DOUBLE_EQ(countOperations(*module, "chain"), 40 * 16);
-  EXPECT_DOUBLE_EQ(countOperations(*module, "positions"), 40 * 16);
+  EXPECT_DOUBLE_EQ(count("each"), 3 * 16);
+  EXPECT_DOUBLE_EQ(count("chain"), 40 * 16);
+  EXPECT_DOUBLE_EQ(count("positions"), 40 * 16);
 }
 
 } // namespace

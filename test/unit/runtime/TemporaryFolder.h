@@ -29,6 +29,7 @@ public:
   TemporaryFolder(const TemporaryFolder &) = delete;
   TemporaryFolder &operator=(const TemporaryFolder &) = delete;
 
+  const std::string &getPath() const { return path; }
   std::string operator/(const std::string &name) const {
     return path + "/" + name;
   }
