@@ -15,6 +15,8 @@
 
 #include "compiler/Planner/Paging.h"
 
+#include <map>
+
 namespace harmony::planner {
 
 class PagedPlan {
