@@ -170,13 +170,23 @@ public:
                   ? table.tensors.back() + table.states / shape.groups
                   : 0),
         left(layers + 1, 0) {
+    // Sizes of packs of their own leave nothing of the largest share, where
+    // there are such sizes.
     auto samples = static_cast<int64_t>(share);
-    for (const SizeTable &of : table.sizes) {
-      int64_t u = of.microbatch;
-      if (shape.microbatch == 0 ? u <= samples && samples % u == 0
-                                : u == shape.microbatch)
-        admitted.push_back({&of, std::ceil(share / static_cast<double>(u))});
-    }
+    auto admit = [&](bool dividing) {
+      for (const SizeTable &of : table.sizes) {
+        int64_t u = of.microbatch;
+        bool fits = shape.microbatch == 0
+                        ? u <= samples && (!dividing || samples % u == 0) &&
+                              canSplit(problem, shape.groups, u)
+                        : u == shape.microbatch;
+        if (fits)
+          admitted.push_back({&of, std::ceil(share / static_cast<double>(u))});
+      }
+    };
+    admit(/*dividing=*/true);
+    if (admitted.empty())
+      admit(/*dividing=*/false);
     toHost = 1 / rateAtOnce(machine, 0, hostEndpoint, shape.groups);
     fromHost = 1 / rateAtOnce(machine, hostEndpoint, 0, shape.groups);
     if (shape.groups > 1 && machine.hasLink(0, 1))

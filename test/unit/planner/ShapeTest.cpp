@@ -10,7 +10,7 @@
 #include "compiler/Planner/Filling.h"
 #include "compiler/Planner/Partition.h"
 
-#include "Problems.h"
+#include "test/unit/planner/Devices.h"
 
 #include <gtest/gtest.h>
 
@@ -214,6 +214,28 @@ TEST(Shape, NoPlanOfFewerPhasesFits) {
           << problem.name << " at " << times
           << " times the least: " << plan.phases.size() << " phases";
     }
+  }
+}
+
+/// Groups whose shares are not equal: a size of a pack must be known in all of
+/// them, and what it leaves there too. Microbatches that take as long as three
+/// samples more make packs want sizes of their own.
+TEST(Shape, SizesOfPacksSplitAllShares) {
+  constexpr int devices = 3;
+  for (int64_t batch : {40, 64}) {
+    Problem problem =
+        splitFor(sliceable(transformer(4, batch, 32, 16, 64)), devices);
+    for (Function &function : problem.functions) {
+      double start = 3 * function.costs.front().forwardSeconds;
+      for (Cost &cost : function.costs) {
+        cost.forwardSeconds += start;
+        cost.backwardSeconds += start;
+      }
+    }
+    problem.link();
+    int64_t least = minDeviceBytes(problem, machines(devices, unlimited), {});
+    for (double factor : {3.0, 6.0, 10.0})
+      solvedOn(problem, machines(devices, times(least, factor)), {});
   }
 }
 
