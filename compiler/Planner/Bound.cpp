@@ -109,27 +109,32 @@ double boundSeconds(const Problem &problem, const Machine &machine, int groups,
   return bound + machine.phaseSeconds;
 }
 
+double boundSeconds(const Problem &problem, const Machine &machine,
+                    int groups) {
+  int devices = static_cast<int>(machine.devices.size());
+  if (groups < 1 || devices % groups != 0 || groups > problem.batch ||
+      (!problem.training && groups > 1))
+    return std::numeric_limits<double>::infinity();
+  int64_t share = sharesOf(problem.batch, groups).front();
+  std::vector<int64_t> sizes;
+  for (int64_t u : problem.microbatches)
+    if (u <= share && share % u == 0)
+      sizes.push_back(u);
+  // Splitting needs other sizes: any may come with a remainder.
+  if (sizes.empty())
+    for (int64_t u : problem.microbatches)
+      if (u <= share)
+        sizes.push_back(u);
+  return sizes.empty()
+             ? std::numeric_limits<double>::infinity()
+             : boundSeconds(problem, machine, groups, devices / groups, sizes);
+}
+
 double boundSeconds(const Problem &problem, const Machine &machine) {
   double least = std::numeric_limits<double>::infinity();
   int devices = static_cast<int>(machine.devices.size());
-  for (int groups = 1; groups <= devices; ++groups) {
-    if (devices % groups != 0 || groups > problem.batch ||
-        (!problem.training && groups > 1))
-      continue;
-    int64_t share = sharesOf(problem.batch, groups).front();
-    std::vector<int64_t> sizes;
-    for (int64_t u : problem.microbatches)
-      if (u <= share && share % u == 0)
-        sizes.push_back(u);
-    // Splitting needs other sizes: any may come with a remainder.
-    if (sizes.empty())
-      for (int64_t u : problem.microbatches)
-        if (u <= share)
-          sizes.push_back(u);
-    if (!sizes.empty())
-      least = std::min(least, boundSeconds(problem, machine, groups,
-                                           devices / groups, sizes));
-  }
+  for (int groups = 1; groups <= devices; ++groups)
+    least = std::min(least, boundSeconds(problem, machine, groups));
   return least == std::numeric_limits<double>::infinity()
              ? problem.computeBoundSeconds() / devices
              : least;

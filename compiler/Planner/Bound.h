@@ -28,8 +28,11 @@ namespace harmony::planner {
 double boundSeconds(const Problem &problem, const Machine &machine, int groups,
                     int pipeline, const std::vector<int64_t> &sizes);
 
-/// The least of that over all divisors G of the devices (which are used all),
-/// with the problem's microbatches that divide the shares.
+/// The same with those of the problem's microbatches that divide the share, or
+/// all if none does. Infinity: there are no plans of so many groups.
+double boundSeconds(const Problem &problem, const Machine &machine, int groups);
+
+/// The least of that over all divisors G of the devices (which are used all).
 double boundSeconds(const Problem &problem, const Machine &machine);
 
 } // namespace harmony::planner

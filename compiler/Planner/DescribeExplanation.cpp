@@ -110,6 +110,26 @@ std::string runnersUpText(const Planned &planned) {
   return tableText(rows);
 }
 
+std::string boundsText(const Planned &planned) {
+  if (planned.boundSeconds <= 0)
+    return "";
+  auto times = [&](double bound) {
+    char factor[32];
+    std::snprintf(factor, sizeof factor, "%.3f", planned.plan.seconds / bound);
+    return std::string(factor);
+  };
+  std::string text = "no plan is faster than " +
+                     secondsText(planned.boundSeconds) + "; this one takes " +
+                     times(planned.boundSeconds) + " times that\n";
+  // Where a bound of other groups is the least, the distance says little.
+  if (planned.groupsBoundSeconds > planned.boundSeconds)
+    text += "none of " + std::to_string(planned.plan.groups) +
+            (planned.plan.groups == 1 ? " group" : " groups") +
+            " is faster than " + secondsText(planned.groupsBoundSeconds) +
+            ": " + times(planned.groupsBoundSeconds) + " times\n";
+  return text;
+}
+
 } // namespace
 
 std::string describe(const Explanation &explanation, const Planned &planned) {
@@ -166,14 +186,7 @@ std::string describe(const Explanation &explanation, const Planned &planned) {
                 percentText(explanation.carriers[c].share);
   if (!carriers.empty())
     text += "bandwidth in use: " + carriers + "\n";
-  if (planned.boundSeconds > 0) {
-    char factor[32];
-    std::snprintf(factor, sizeof factor, "%.3f",
-                  planned.plan.seconds / planned.boundSeconds);
-    text += "no plan is faster than " + secondsText(planned.boundSeconds) +
-            "; this one takes " + factor + " times that\n";
-  }
-  return text + runnersUpText(planned);
+  return text + boundsText(planned) + runnersUpText(planned);
 }
 
 std::string describe(const std::vector<WhatIf> &whatIfs,

@@ -355,6 +355,7 @@ json summaryJson(const Planned &planned, const Problem &problem) {
                                 : 0},
           {"bound_s", bound},
           {"distance", bound > 0 ? plan.seconds / bound : 0},
+          {"bound_of_groups_s", planned.groupsBoundSeconds},
           {"form", planned.form},
           {"best_of_forms", std::move(others)},
           {"compute_bound_s", problem.computeBoundSeconds()},

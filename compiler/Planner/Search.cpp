@@ -101,6 +101,8 @@ public:
     planned.schedule =
         chosen.layout.groups > 1 ? Schedule::HarmonyDp : Schedule::HarmonyPp;
     planned.boundSeconds = boundSeconds(problem, machine);
+    planned.groupsBoundSeconds =
+        boundSeconds(problem, machine, chosen.layout.groups);
     planned.form = formOf(chosen.layout);
     planned.runnersUp = trials.bestOfForms();
     return planned;

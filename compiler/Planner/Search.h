@@ -93,6 +93,8 @@ struct Planned {
   int64_t effort = 0; ///< events built, what the time of a search goes by
   /// What no plan is faster than (Bound.h); 0: not known.
   double boundSeconds = 0;
+  /// What no plan of as many groups is faster than; 0: not known.
+  double groupsBoundSeconds = 0;
   std::string form; ///< as RunnerUp's, of the plan; empty for baselines
   /// The best of every class of forms that was tried, the fastest first; the
   /// chosen plan is one of them or within 1 % of the first.

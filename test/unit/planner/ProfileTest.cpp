@@ -14,6 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <gtest/gtest.h>
 
 using namespace harmony::planner;
@@ -134,6 +135,20 @@ TEST(Bound, IsBelowEveryPlan) {
   // With room for everything nothing is recomputed.
   EXPECT_NEAR(boundSeconds(problem, machine(unlimited)),
               problem.computeBoundSeconds(), 1e-9);
+}
+
+TEST(Bound, OfAsManyGroupsIsCloser) {
+  Problem problem = transformer(12, 16, 128, 64, 512);
+  int64_t least = minDeviceBytes(problem, machine(unlimited));
+  Machine four = Machine::uniform("four", 4, 2 * least, 1e9, 0);
+  Planned planned = std::get<Planned>(solve(problem, four));
+  EXPECT_LE(planned.boundSeconds, planned.groupsBoundSeconds);
+  EXPECT_LE(planned.groupsBoundSeconds, planned.plan.seconds);
+  EXPECT_EQ(planned.groupsBoundSeconds,
+            boundSeconds(problem, four, planned.plan.groups));
+  EXPECT_TRUE(std::isinf(boundSeconds(problem, four, 3)));
+  // Groups of one device have its memory alone.
+  EXPECT_LT(boundSeconds(problem, four, 1), boundSeconds(problem, four, 4));
 }
 
 TEST(Bound, PipelinesWaitForOneMicrobatch) {

@@ -19,6 +19,7 @@ assert re.fullmatch(r"avx(2|512)-dnnl[0-9]+-D[0-9]+-u[0-9/,u]+-[0-9a-f]{16}", su
 
 assert abs(summary["samples_per_s"] * summary["iteration_s"] - plan["batch"]) < 1e-6 * plan["batch"]
 assert summary["compute_bound_s"] <= summary["iteration_s"] * (1 + 1e-9)
+assert 0 < summary["bound_s"] <= summary["bound_of_groups_s"] <= summary["iteration_s"] * (1 + 1e-9)
 assert summary["min_device_bytes"] <= summary["peak_bytes"][0] <= plan["peakBytes"][0]
 assert summary["peer_bytes"] == 0
 assert f"least device memory: {summary['min_device_bytes']} bytes; bound {summary['bound_bytes']}" in printed
