@@ -210,10 +210,10 @@ int Compilation::differentiate() { return runPasses(buildDifferentiateStage); }
 
 int Compilation::planOne(Model &model, PlanOutcome &outcome, bool forTraining,
                          const planner::Machine &machine,
-                         const planner::Plan *given) {
+                         const planner::Plan *given,
+                         const CompilerOptions &flags) {
   int devices = static_cast<int>(machine.devices.size());
-  CompilerOptions wanted =
-      given ? options : pinnedOptions(options, pins, devices);
+  CompilerOptions wanted = given ? flags : pinnedOptions(flags, pins, devices);
   if (given) // for messages
     wanted.planIn =
         options.planIn.empty() ? options.keepNumerics : options.planIn;
@@ -326,7 +326,9 @@ int Compilation::plan() {
         getPlan(), getProblem(), getMachine(),
         pinnedOptions(options, pins, static_cast<int>(machine.devices.size())),
         comparable,
-        [&](const planner::Machine &wider) { return planOn(wider); });
+        [&](const planner::Machine &wider, const CompilerOptions &others) {
+          return planOn(wider, others);
+        });
   }
   return kDone;
 }
@@ -346,12 +348,12 @@ int Compilation::planBoth(const planner::Machine &machine,
                                       measurements ? &*measurements : nullptr);
   if (training)
     if (int exitCode = planOne(trainingModel, trainingPlan,
-                               /*forTraining=*/true, machine, given))
+                               /*forTraining=*/true, machine, given, options))
       return exitCode == kRefused && trainingPlan.message.empty()
                  ? exitCode
                  : error(trainingPlan.message, exitCode);
   if (int exitCode = planOne(evaluationModel, evaluationPlan,
-                             /*forTraining=*/false, machine, nullptr))
+                             /*forTraining=*/false, machine, nullptr, options))
     return exitCode == kRefused && evaluationPlan.message.empty()
                ? exitCode
                : error("evaluation: " + evaluationPlan.message, exitCode);
@@ -425,7 +427,8 @@ int Compilation::reportNumerics() const {
   return kDone;
 }
 
-PlanOutcome Compilation::planOn(planner::Machine machine) {
+PlanOutcome Compilation::planOn(planner::Machine machine,
+                                const CompilerOptions &flags) {
   if (measurements)
     planner::setMeasuredLinks(machine, *measurements);
   auto rates = std::make_unique<CostModel>(
@@ -438,7 +441,7 @@ PlanOutcome Compilation::planOn(planner::Machine machine) {
   std::swap(kernels, scratch);
   Model model;
   PlanOutcome outcome;
-  outcome.exitCode = planOne(model, outcome, training, machine, nullptr);
+  outcome.exitCode = planOne(model, outcome, training, machine, nullptr, flags);
   std::swap(module, copy);
   std::swap(kernels, scratch);
   std::swap(costs, rates);

@@ -75,8 +75,10 @@ public:
 
 private:
   int runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
+  /// `flags` are the options, or as --explain changes them.
   int planOne(Model &model, PlanOutcome &outcome, bool forTraining,
-              const planner::Machine &machine, const planner::Plan *given);
+              const planner::Machine &machine, const planner::Plan *given,
+              const CompilerOptions &flags);
   /// Training step and evaluation, and their key; once more where it was called
   /// before.
   int planBoth(const planner::Machine &machine, const planner::Plan *given);
@@ -84,7 +86,7 @@ private:
   int takeKeptPlan(const planner::Machine &machine);
   /// Plans the training step, or what there is, on another machine, as if it
   /// had been given; the module stays as it is.
-  PlanOutcome planOn(planner::Machine machine);
+  PlanOutcome planOn(planner::Machine machine, const CompilerOptions &flags);
   /// --profile: gives links their measured rates.
   int takeMeasurements(planner::Machine &machine);
   /// Says what measured costs were used for, and keeps --keep-numerics.

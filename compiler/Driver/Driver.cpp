@@ -178,8 +178,8 @@ int planOfProfile(const CompilerOptions &options) {
     llvm::outs() << explainPlanned(
         plan.outcome.planned, plan.problem, plan.outcome.machine, options,
         /*withOthers=*/options.planIn.empty(),
-        [&](const planner::Machine &wider) {
-          return planProfile(options, &wider).outcome;
+        [](const planner::Machine &wider, const CompilerOptions &others) {
+          return planProfile(others, &wider).outcome;
         });
   return writePlanned(options, plan.outcome.planned, plan.problem,
                       plan.outcome.machine, /*numericsKey=*/"");

@@ -65,6 +65,9 @@ struct CompilerOptions {
   std::string schedule = "auto";
   std::string residency = "auto", update = "auto", recompute = "auto",
               optimizerOn = "auto";
+  /// No flag: on the built-in machine, plans that update on the device are
+  /// preferred to others that are as good. Others of --explain are not.
+  bool preferDeviceUpdates = true;
   std::optional<int> pack;
   std::optional<uint64_t> randomPlan; ///< seed; hidden: for tests
 

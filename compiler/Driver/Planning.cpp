@@ -12,6 +12,7 @@
 #include "compiler/Planner/Explain.h"
 #include "compiler/Planner/Json.h"
 #include "compiler/Planner/Picture.h"
+#include "compiler/Planner/Simulate.h"
 
 #include <nlohmann/json.hpp>
 
@@ -24,9 +25,17 @@ using namespace harmony;
 
 namespace {
 
+bool updatesOnHost(const planner::Plan &plan) {
+  return std::any_of(
+      plan.events.begin(), plan.events.end(), [](const planner::Event &event) {
+        return event.kind == planner::EventKind::Update && event.onHost;
+      });
+}
+
 /// The plan counts host and device as two processors. The built-in machine's
-/// are the same cores: there an update on the device costs no more, and nothing
-/// waits for it, as long as it moves no more either.
+/// are the same cores, which the host's updates take from computing: there
+/// updates on the device cost no more, as long as they move no more and make
+/// the plan longer by no more than the host would be at work.
 void preferDeviceUpdates(const planner::Problem &problem,
                          const planner::Machine &machine,
                          planner::SearchOptions search,
@@ -35,17 +44,17 @@ void preferDeviceUpdates(const planner::Problem &problem,
     return plan.traffic[static_cast<int>(planner::Traffic::SwapIn)] +
            plan.traffic[static_cast<int>(planner::Traffic::SwapOut)];
   };
-  bool onHost = std::any_of(
-      planned.plan.events.begin(), planned.plan.events.end(),
-      [](const planner::Event &event) {
-        return event.kind == planner::EventKind::Update && event.onHost;
-      });
-  if (!onHost)
+  if (!updatesOnHost(planned.plan))
     return;
+  double hostSeconds = 0;
+  for (const planner::Event &event : planned.plan.events)
+    if (event.onHost)
+      hostSeconds += planner::workSeconds(planned.plan, problem, event);
   search.updatePlace = planner::UpdatePlace::Device;
   planner::Result result = planner::solve(problem, machine, search);
   auto *onDevice = std::get_if<planner::Planned>(&result);
-  if (!onDevice || swapped(onDevice->plan) > swapped(planned.plan))
+  if (!onDevice || swapped(onDevice->plan) > swapped(planned.plan) ||
+      onDevice->plan.seconds > planned.plan.seconds + hostSeconds)
     return;
   // The least capacity is that of the search without the preference.
   onDevice->minDeviceBytes = planned.minDeviceBytes;
@@ -247,8 +256,8 @@ PlanOutcome harmony::planProblem(planner::Problem &problem,
       return outcome;
     }
     outcome.planned = std::move(std::get<planner::Planned>(result));
-    if (options.machine.empty() && problem.training && !search.updatePlace &&
-        !search.randomSeed)
+    if (options.machine.empty() && options.preferDeviceUpdates &&
+        problem.training && !search.updatePlace && !search.randomSeed)
       preferDeviceUpdates(problem, machine, search, outcome.planned);
     std::vector<planner::Violation> violations =
         outcome.planned.plan.verify(problem, machine);
@@ -296,18 +305,27 @@ std::string harmony::explainPlanned(
     const planner::Planned &planned, const planner::Problem &problem,
     const planner::Machine &machine, const CompilerOptions &options,
     bool withOthers,
-    const std::function<PlanOutcome(const planner::Machine &)> &planWider) {
+    const std::function<PlanOutcome(const planner::Machine &,
+                                    const CompilerOptions &)> &planWider) {
   std::string text = planner::describe(
       planner::explain(planned.plan, problem, machine), planned);
   if (!withOthers)
     return text;
+  // Times of plans that update elsewhere do not compare where host and device
+  // are the same cores.
+  CompilerOptions alike = options;
+  if (options.machine.empty() && options.optimizerOn == "auto") {
+    alike.preferDeviceUpdates = false;
+    if (!updatesOnHost(planned.plan))
+      alike.optimizerOn = "device";
+  }
   auto solve =
       [&](const planner::Machine &changed) -> std::optional<planner::Planned> {
     planner::Problem same = problem;
     PlanOutcome outcome =
         changed.devices.size() == machine.devices.size()
-            ? planProblem(same, changed, options, /*given=*/nullptr)
-            : planWider(changed);
+            ? planProblem(same, changed, alike, /*given=*/nullptr)
+            : planWider(changed, alike);
     if (outcome.exitCode)
       return std::nullopt;
     return std::move(outcome.planned);

@@ -64,13 +64,15 @@ CompilerOptions pinnedOptions(const CompilerOptions &options,
 std::set<int> busyDevices(const planner::Plan &plan);
 
 /// What limits the plan, the best plans of other forms and, `withOthers`, what
-/// the same search finds on other machines, for people. `planWider` plans on a
-/// machine with another number of devices, whose rates may be others too.
+/// the same search finds on other machines, for people. `planWider` plans with
+/// such options on a machine with another number of devices, whose rates may be
+/// others too.
 std::string explainPlanned(
     const planner::Planned &planned, const planner::Problem &problem,
     const planner::Machine &machine, const CompilerOptions &options,
     bool withOthers,
-    const std::function<PlanOutcome(const planner::Machine &)> &planWider);
+    const std::function<PlanOutcome(const planner::Machine &,
+                                    const CompilerOptions &)> &planWider);
 
 /// The picture of one iteration of `model`, written to a file; a message on
 /// failure.

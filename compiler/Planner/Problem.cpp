@@ -296,6 +296,10 @@ void Problem::check() const {
       throw Error("scalar " + quoted(scalar.name) + ": bytes is " +
                   std::to_string(scalar.bytes) + ", accepted is 1 or more");
   checkScalars(*this);
+  for (const Tensor &tensor : tensors)
+    if (tensor.hostUpdateSeconds > 0)
+      checkSeconds(tensor.hostUpdateSeconds,
+                   "tensor " + quoted(tensor.name) + ": hostUpdateSeconds");
   for (const UpdateCost *cost : {&hostUpdate, &deviceUpdate}) {
     checkSeconds(cost->perByte, "update cost per byte");
     checkSeconds(cost->perTensor, "update cost per tensor");
