@@ -24,7 +24,8 @@ Estimator::Estimator(const Problem &problem, const Machine &machine)
 
 /// Most of the updates.
 static bool onHost(Updates updates) {
-  return updates == Updates::Host || updates == Updates::Early;
+  return updates == Updates::Host || updates == Updates::Early ||
+         updates == Updates::Staying;
 }
 
 Estimator::Pack Estimator::describe(const Layout &layout, int first, int last,
@@ -228,7 +229,7 @@ double Estimator::tail(const Layout &layout, const Pack &last,
   double part = once ? 1.0 / fineRuns : 1;
   double in = machine.link(hostEndpoint, device).bytesPerSecond;
   double out = machine.link(device, hostEndpoint).bytesPerSecond;
-  if (updates == Updates::Host)
+  if (updates == Updates::Host || updates == Updates::Staying)
     return part * (last.gradients * layout.groups / out + last.tensors / in +
                    problem.hostUpdate.perByte * last.updated);
   double seconds = problem.deviceUpdate.perByte * last.updated / layout.groups;

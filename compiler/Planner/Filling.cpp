@@ -57,6 +57,17 @@ bool Filling::canMix(int groups) const {
   return host && device;
 }
 
+bool Filling::areSmall() const {
+  const Link &link = machine.link(hostEndpoint, 0);
+  double small = link.latencySeconds * link.bytesPerSecond;
+  return std::any_of(problem.tensors.begin(), problem.tensors.end(),
+                     [&](const Tensor &tensor) {
+                       return !tensor.gradientUses.empty() &&
+                              tensor.updatePlace == UpdatePlace::Any &&
+                              static_cast<double>(tensor.bytes) < small;
+                     });
+}
+
 Decisions Filling::base(Layout layout, Updates updates) const {
   Decisions decisions;
   decisions.layout = std::move(layout);
@@ -75,7 +86,9 @@ Decisions Filling::base(Layout layout, Updates updates) const {
   choices.resident.assign(tensors, 0);
   choices.pinned = choices.stateResident = choices.holdGradient =
       choices.resident;
-  choices.updateOnHost.assign(tensors, updates == Updates::Host);
+  // Of what stays the ladder changes it.
+  choices.updateOnHost.assign(tensors, updates == Updates::Host ||
+                                           updates == Updates::Staying);
   int lastLayer = decisions.layout.backwardEnds.empty()
                       ? 0
                       : decisions.layout.backwardEnds.front();
@@ -113,6 +126,9 @@ Decisions Filling::moved(const Decisions &from, Layout layout,
   choices.valuesAhead = from.choices.valuesAhead;
   choices.runs = from.choices.runs;
   choices.resident = from.choices.resident;
+  for (size_t t = 0; t < choices.resident.size(); ++t)
+    if (updates == Updates::Staying && choices.resident[t])
+      choices.updateOnHost[t] = from.choices.updateOnHost[t];
   choices.pinned = from.choices.pinned;
   choices.stateResident = from.choices.stateResident;
   choices.holdGradient = from.choices.holdGradient;

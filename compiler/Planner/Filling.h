@@ -28,10 +28,11 @@ namespace harmony::planner {
 enum class Updates {
   Device,
   Host,
-  Mixed, ///< the host those of which an update would take much of a device's
-         ///< memory
-  Early  ///< devices those of the pack that is last to be updated and first to
-         ///< be needed again
+  Mixed,  ///< the host those of which an update would take much of a device's
+          ///< memory
+  Early,  ///< devices those of the pack that is last to be updated and first to
+          ///< be needed again
+  Staying ///< devices those that stay with them
 };
 
 /// A candidate: its layout, and choices that follow from it and from what is
@@ -81,6 +82,11 @@ public:
 
   /// Whether Mixed differs from the other two.
   bool canMix(int groups) const;
+
+  /// Whether there are tensors of which a transfer takes longer to begin than
+  /// to carry its bytes, so that much is gained where they stay and little
+  /// memory lost.
+  bool areSmall() const;
 
   /// Equal groups do the same, so that memory is looked for in a problem of one
   /// group: its share of the batch, and of the state that it updates.

@@ -179,7 +179,8 @@ std::vector<int> Filling::tensorOrder() const {
 }
 
 /// Tensors that stay within an execution, or for good, early layers first. What
-/// the host updates cannot be resident; it is pinned by the other ladder.
+/// the host updates cannot be resident; it is pinned by the other ladder, but
+/// for Updates::Staying, which has devices update what is resident.
 Filling::Ladder Filling::tensorLadder(const Decisions &from,
                                       bool resident) const {
   std::vector<int> order = tensorOrder();
@@ -193,13 +194,17 @@ Filling::Ladder Filling::tensorLadder(const Decisions &from,
   Ladder ladder;
   for (int t : order)
     ladder.places.push_back(listOf(places[t]));
-  ladder.take = [order, resident](Decisions &decisions, int item) {
+  ladder.take = [this, order, resident](Decisions &decisions, int item) {
     Choices &choices = decisions.choices;
     int t = order[item];
-    if (resident)
+    if (resident) {
       choices.resident[t] = choices.stateResident[t] = 1;
-    else
+      if (decisions.updates == Updates::Staying &&
+          problem.tensors[t].updatePlace == UpdatePlace::Any)
+        choices.updateOnHost[t] = 0;
+    } else {
       choices.pinned[t] = 1;
+    }
     choices.holdGradient[t] = 1;
   };
   return ladder;

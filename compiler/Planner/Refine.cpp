@@ -7,6 +7,8 @@
 
 #include "compiler/Planner/Refine.h"
 
+#include "compiler/Planner/Moves.h"
+
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -17,19 +19,22 @@ namespace {
 
 class Refiner {
 public:
-  Refiner(Trials &trials, const SearchSpace &space, const Shapes &shapes,
-          Estimator &estimator, const SearchOptions &options)
-      : trials(trials), space(space), shapes(shapes), estimator(estimator),
-        options(options) {}
+  Refiner(const Problem &problem, Trials &trials, const SearchSpace &space,
+          const Shapes &shapes, Estimator &estimator,
+          const SearchOptions &options)
+      : problem(problem), trials(trials), space(space), shapes(shapes),
+        estimator(estimator), options(options) {}
 
   /// Estimates are trusted first. Where there is effort left, as for small
   /// problems, what is not much slower is stepped from too.
   void run() {
     stepWithin(1.07, true, [&] { return trials.mayGoOn(); });
     stepWithin(1.2, false, [&] { return trials.mayTry(); });
+    moveEnds();
   }
 
 private:
+  const Problem &problem;
   Trials &trials;
   const SearchSpace &space;
   const Shapes &shapes;
@@ -93,10 +98,12 @@ private:
     toBest();
     std::optional<Shape> shape = trials[from].origin.shape;
     Updates updates = trials[from].choices.updates;
-    for (Updates other :
-         trials.updatePlaces(trials[from].choices.layout.groups))
+    for (Updates other : trials.otherPlaces(trials[from].choices.layout.groups))
       if (other != updates && trials.mayGoOn())
-        trials.tryMoved(from, {shape, trials.layoutOf(from), other, {}});
+        changeUpdates(from, other, trusting);
+    toBest();
+    if (!refined && !trials[from].origin.joined)
+      join(from);
     toBest();
     updates = trials[from].choices.updates;
     if (shape && !options.layersPerPack && !refined)
@@ -110,6 +117,94 @@ private:
     toBest();
     constexpr double better = 0.9995;
     return trials[from].seconds < trials[begin].seconds * better ? from : begin;
+  }
+
+  void changeUpdates(size_t from, Updates updates, bool trusting) {
+    Layout layout = trials.layoutOf(from);
+    LayoutCost cost;
+    if (!trusting)
+      cost = estimator.estimate(layout, updates);
+    trials.tryMoved(from, {trials[from].origin.shape, layout, updates, cost});
+  }
+
+  /// Two packs become one, and again, as long as that is better.
+  void join(size_t from) {
+    constexpr size_t most = 6; // with the best estimates
+    for (bool more = !options.layersPerPack; more;) {
+      more = false;
+      std::vector<Proposal> proposals =
+          proposalsOf(from, joinsOf(problem, trials.layoutOf(from)));
+      if (proposals.size() > most)
+        proposals.resize(most);
+      for (const Proposal &proposal : proposals) {
+        if (!trials.mayGoOn())
+          return;
+        if (std::optional<size_t> found = findBetter(from, proposal, 1)) {
+          from = *found;
+          more = true;
+          break;
+        }
+      }
+    }
+  }
+
+  /// From the best plan of every form and place of updates that is not much
+  /// slower than the best: one end of packs after the other until that is
+  /// better, and the other steps where none is.
+  void moveEnds() {
+    constexpr double close = 1.1;        // times the best
+    constexpr double better = 0.9995;    // times what is moved
+    constexpr double partOfEffort = 0.5; // for layouts
+    auto mayMove = [&] { return trials.mayTry(partOfEffort); };
+    std::set<size_t> begun;
+    for (bool more = !options.layersPerPack; more && mayMove();) {
+      more = false;
+      std::set<std::pair<std::string, Updates>> kinds;
+      for (size_t i : trials.byTime()) {
+        if (trials[i].seconds > close * trials.best() || !mayMove())
+          break;
+        const Trial &trial = trials[i];
+        if (!trial.origin.strategy || trial.origin.refined || isAtBound(i) ||
+            !kinds.insert({formOf(trial.choices.layout), trial.choices.updates})
+                 .second ||
+            !begun.insert(i).second)
+          continue;
+        more = true;
+        bool moved = false;
+        for (const Proposal &proposal :
+             proposalsOf(i, movesOf(problem, trials.layoutOf(i))))
+          if (!moved && mayMove())
+            moved = findBetter(i, proposal, better).has_value();
+        if (!moved && mayMove())
+          stepFrom(i, /*trusting=*/false);
+      }
+    }
+  }
+
+  /// A trial of the proposal that takes less than `factor` times `from`.
+  std::optional<size_t> findBetter(size_t from, const Proposal &proposal,
+                                   double factor) {
+    size_t before = trials.size();
+    trials.tryMoved(from, proposal);
+    if (trials.size() > before &&
+        trials.all().back().seconds < trials[from].seconds * factor)
+      return trials.size() - 1;
+    return std::nullopt;
+  }
+
+  /// Of layouts that have come of a trial's, those that may be better, with the
+  /// best estimates first.
+  std::vector<Proposal> proposalsOf(size_t from, std::vector<Layout> layouts) {
+    std::vector<Proposal> proposals;
+    Updates updates = trials[from].choices.updates;
+    for (Layout &layout : layouts) {
+      LayoutCost cost = estimator.estimate(layout, updates);
+      if (cost.fits && cost.compute < trials[from].seconds)
+        proposals.push_back(
+            {trials[from].origin.shape, std::move(layout), updates, cost});
+    }
+    std::stable_sort(proposals.begin(), proposals.end(), isBetter);
+    return proposals;
   }
 
   /// With its own order of filling, if what stays was taken over; with the
@@ -187,9 +282,10 @@ private:
 
 } // namespace
 
-void refine(Trials &trials, const SearchSpace &space, const Shapes &shapes,
-            Estimator &estimator, const SearchOptions &options) {
-  Refiner(trials, space, shapes, estimator, options).run();
+void refine(const Problem &problem, Trials &trials, const SearchSpace &space,
+            const Shapes &shapes, Estimator &estimator,
+            const SearchOptions &options) {
+  Refiner(problem, trials, space, shapes, estimator, options).run();
 }
 
 } // namespace harmony::planner

@@ -18,10 +18,12 @@
 namespace harmony::planner {
 
 /// Steps around the best trials, as long as they are better and there is effort
-/// left: other orders of filling, other places of updates, other shapes, more
-/// Runs and fewer.
-void refine(Trials &trials, const SearchSpace &space, const Shapes &shapes,
-            Estimator &estimator, const SearchOptions &options);
+/// left: other orders of filling, other places of updates, fewer packs, other
+/// shapes, more Runs and fewer; then, around the best of each kind, ends of
+/// packs.
+void refine(const Problem &problem, Trials &trials, const SearchSpace &space,
+            const Shapes &shapes, Estimator &estimator,
+            const SearchOptions &options);
 
 } // namespace harmony::planner
 

@@ -157,7 +157,7 @@ private:
         break;
     }
     if (problem.training)
-      refine(trials, space, shapes, estimator, options);
+      refine(problem, trials, space, shapes, estimator, options);
   }
 
   void considerRandom() {
@@ -288,19 +288,24 @@ private:
     search.trials.limitEffort(mostEffortFor(problem) * 4 / 5); // small plans
     search.space.mostTrips = space.mostTrips;
     search.searchLayouts();
-    refine(search.trials, search.space, search.shapes, search.estimator, alone);
+    refine(one->problem, search.trials, search.space, search.shapes,
+           search.estimator, alone);
     effortAlone += search.filling.effort();
     constexpr size_t most = 4;
     constexpr double close = 1.05; // times the best
     std::vector<Layout> seen;
     for (size_t i : search.trials.byTime()) {
       const Trial &trial = search.trials[i];
-      if (!trial.origin.shape || seen.size() == most ||
+      if (!trial.origin.strategy || seen.size() == most ||
           trial.seconds > close * search.trials.best())
         continue;
       Origin origin = trial.origin;
-      origin.shape->groups = groups;
-      Layout layout = shapes.layoutOf(*origin.shape);
+      if (origin.shape)
+        origin.shape->groups = groups;
+      if (origin.layout)
+        origin.layout->groups = groups;
+      Layout layout =
+          origin.layout ? *origin.layout : shapes.layoutOf(*origin.shape);
       // Of those with as many packs the fastest: the others are hardly slower,
       // or all do not fit.
       if (std::any_of(seen.begin(), seen.end(), [&](const Layout &other) {

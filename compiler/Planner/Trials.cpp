@@ -56,6 +56,13 @@ std::vector<Updates> Trials::updatePlaces(int groups) const {
   return places;
 }
 
+std::vector<Updates> Trials::otherPlaces(int groups) const {
+  std::vector<Updates> places = updatePlaces(groups);
+  if (places.size() > 1 && filling.areSmall())
+    places.push_back(Updates::Staying);
+  return places;
+}
+
 double Trials::bestOf(const std::string &form) const {
   double seconds = std::numeric_limits<double>::infinity();
   for (const Trial &trial : list)
@@ -115,9 +122,19 @@ std::optional<size_t> Trials::find(const Layout &layout) const {
   return std::nullopt;
 }
 
+std::optional<Layout> Trials::unlessOf(const std::optional<Shape> &shape,
+                                       const Layout &layout) const {
+  if (shape && shapes.layoutOf(*shape) == layout)
+    return std::nullopt;
+  return layout;
+}
+
 Layout Trials::layoutOf(size_t trial) const {
-  if (list[trial].origin.shape)
-    return shapes.layoutOf(*list[trial].origin.shape);
+  const Origin &origin = list[trial].origin;
+  if (origin.layout)
+    return *origin.layout;
+  if (origin.shape)
+    return shapes.layoutOf(*origin.shape);
   Layout layout = list[trial].choices.layout;
   layout.keep.clear();
   return layout;
@@ -197,15 +214,14 @@ std::vector<int64_t> Trials::consider(const Decisions &decisions,
 
 /// Fills memory and considers the result; where the addresses need more than
 /// the live bytes, again with less.
-void Trials::fill(const Decisions &from, const Strategy &strategy,
-                  const std::optional<Shape> &shape) {
+void Trials::fill(const Decisions &from, const Origin &origin) {
   Limits limits = filling.lessOthers(from, capacity);
   for (int attempt = 0; attempt < 4; ++attempt) {
     int64_t before = filling.effort();
     if (!filling.fits(from, limits))
       return;
-    std::vector<int64_t> over = consider(filling.climb(from, strategy, limits),
-                                         {shape, &strategy, true});
+    std::vector<int64_t> over =
+        consider(filling.climb(from, *origin.strategy, limits), origin);
     costliest = std::max(costliest, filling.effort() - before);
     bool fit = true;
     for (int d = 0; d < devices; ++d)
@@ -227,7 +243,7 @@ bool Trials::tryLayout(const Layout &layout, Updates updates,
       return other.fits;
   size_t before = list.size();
   if (filling.fits(decisions, capacity))
-    fill(decisions, strategy, shape);
+    fill(decisions, {shape, unlessOf(shape, layout), &strategy, true});
   filled.push_back(
       {std::move(decisions.choices), &strategy, list.size() > before});
   return filled.back().fits;
@@ -236,13 +252,18 @@ bool Trials::tryLayout(const Layout &layout, Updates updates,
 void Trials::tryMoved(size_t from, const Proposal &proposal) {
   Origin origin = list[from].origin;
   origin.shape = proposal.shape;
+  origin.layout = unlessOf(proposal.shape, proposal.layout);
   origin.climbed = false;
   Decisions decisions =
       filling.moved(list[from].choices, proposal.layout, proposal.updates);
-  if (filling.fits(decisions, capacity))
+  bool fits = filling.fits(decisions, capacity);
+  bool anew = fits ? proposal.updates == Updates::Staying &&
+                         list[from].choices.updates != Updates::Staying
+                   : proposal.cost.seconds > 0 &&
+                         proposal.cost.seconds < list[from].seconds;
+  if (fits && !anew)
     consider(decisions, origin);
-  else if (proposal.cost.seconds > 0 &&
-           proposal.cost.seconds < list[from].seconds)
+  else if (anew)
     tryLayout(proposal.layout, proposal.updates, proposal.shape,
               origin.strategy ? *origin.strategy : transfersFirst);
 }
@@ -257,6 +278,7 @@ bool Trials::takeOver(const Trial &found, const Layout &layout,
     consider(decisions, origin);
   if (list.size() == before)
     return tryLayout(layout, updates, origin.shape, *origin.strategy);
+  list.back().origin.joined = true;
   list.back().origin.refined = list.back().seconds < asFound * found.seconds;
   return true;
 }

@@ -23,7 +23,7 @@
 
 namespace harmony::planner {
 
-/// A layout that may be tried; `shape` where it has one.
+/// A layout that may be tried; `shape` where it has one, or has begun with it.
 struct Proposal {
   std::optional<Shape> shape;
   Layout layout;
@@ -39,10 +39,16 @@ inline const Strategy &recomputationFirst = strategies[1];
 /// What led to a trial.
 struct Origin {
   std::optional<Shape> shape;
+  /// Without what was filled in, where it is not the shape's: ends of packs
+  /// were moved, or there is no shape.
+  std::optional<Layout> layout;
   const Strategy *strategy = nullptr; ///< null: none was climbed by
   bool climbed = false;               ///< with that strategy, not taken over
-  /// Taken over from a search of one group, which has tried what is around it,
-  /// and about as fast for all groups.
+  /// Taken over from a search of one group, which has made its packs as few as
+  /// is better.
+  bool joined = false;
+  /// That search has tried what is around it, and it is about as fast for all
+  /// groups.
   bool refined = false;
 };
 
@@ -87,6 +93,8 @@ public:
   const Limits &limits() const { return capacity; }
   /// Of SearchSpace, and those that only so many groups have.
   std::vector<Updates> updatePlaces(int groups) const;
+  /// And those to which plans may be changed.
+  std::vector<Updates> otherPlaces(int groups) const;
 
   //===--- effort ---===//
 
@@ -94,9 +102,10 @@ public:
   /// step taken once twice as many were. Counts, so that equal input gives
   /// equal plans.
   void limitEffort(int64_t events) { mostEffort = events; }
-  /// Twice as much where nothing fits so far.
-  bool mayTry() const {
-    return filling.effort() < (empty() ? 2 : 1) * mostEffort;
+  /// Twice as much where nothing fits so far. `part`: of that effort.
+  bool mayTry(double part = 1) const {
+    return static_cast<double>(filling.effort()) <
+           part * static_cast<double>((empty() ? 2 : 1) * mostEffort);
   }
   bool mayGoOn() const { return filling.effort() + costliest < 2 * mostEffort; }
 
@@ -115,7 +124,8 @@ public:
                  const std::optional<Shape> &shape, const Strategy &strategy);
 
   /// With what stays as in a trial, if there is room for it; else anew, unless
-  /// it is estimated as slower.
+  /// it is estimated as slower. Always anew for Updates::Staying, if the trial
+  /// has another place of updates.
   void tryMoved(size_t from, const Proposal &proposal);
 
   /// What a search of one of the groups has found, for all of them. False: it
@@ -145,8 +155,10 @@ private:
   Draft &placed(const Choices &choices) const;
   void finish(Draft &draft) const;
   std::vector<int64_t> excess(const Plan &plan) const;
-  void fill(const Decisions &from, const Strategy &strategy,
-            const std::optional<Shape> &shape);
+  /// A layout, unless it is the shape's.
+  std::optional<Layout> unlessOf(const std::optional<Shape> &shape,
+                                 const Layout &layout) const;
+  void fill(const Decisions &from, const Origin &origin);
 };
 
 /// Those that fit first, then those of the least estimate.
