@@ -382,8 +382,8 @@ int Compilation::takeMeasurements(planner::Machine &machine) {
     measurements = readMeasurements(options.profile, message);
     if (!measurements)
       return error(message);
-    std::string why =
-        whyStale(*measurements, target.getName().str(), machine, message);
+    std::string why = whyStale(*measurements, target.getName().str(), machine,
+                               options.machine.empty(), message);
     if (!message.empty())
       return error(message);
     if (!why.empty()) {

@@ -223,7 +223,7 @@ harmony::readMeasurements(const std::string &path, std::string &error) {
 
 std::string harmony::whyStale(const planner::Measurements &measurements,
                               const std::string &isa,
-                              const planner::Machine &machine,
+                              const planner::Machine &machine, bool builtIn,
                               std::string &error) {
   auto differs = [](const std::string &what, const std::string &there,
                     const std::string &here) {
@@ -241,6 +241,12 @@ std::string harmony::whyStale(const planner::Measurements &measurements,
     return "measured with " + std::to_string(workers) +
            " threads a device, machine '" + machine.name + "' has " +
            std::to_string(device.workers);
+  if (int devices = static_cast<int>(machine.devices.size());
+      builtIn && devices != measurements.devices)
+    return "measured with " + std::to_string(measurements.devices) +
+           (measurements.devices == 1 ? " device" : " devices") +
+           ", which had other shares of the processors than one of " +
+           std::to_string(devices);
   std::optional<json> facts = askRuntime(isa, 0, error);
   if (!facts)
     return "";

@@ -27,11 +27,12 @@ std::optional<planner::Measurements> readMeasurements(const std::string &path,
                                                       std::string &error);
 
 /// Why costs measured there do not hold here: another processor, version of the
-/// product library, instruction set, or number of threads than `machine` says;
-/// empty if they do. `error` is set where this cannot be found out.
+/// product library, instruction set, or number of threads than `machine` says,
+/// or, of the `builtIn` one, another number of devices that share the
+/// processors; empty if they do. `error` is set where this cannot be found out.
 std::string whyStale(const planner::Measurements &measurements,
                      const std::string &isa, const planner::Machine &machine,
-                     std::string &error);
+                     bool builtIn, std::string &error);
 
 /// Measures this machine: `devices` equal ones that share its processors and
 /// its memory. Nothing, and a message, on failure.

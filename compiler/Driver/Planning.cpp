@@ -343,10 +343,12 @@ std::string harmony::explainPlanned(
     if (options.machine.empty() || options.deviceMemory)
       more.devices[devices].capacity = machine.devices.back().capacity;
   }
-  return text +
-         planner::describe(
-             planner::whatIfs(machine, error.empty() ? &more : nullptr, solve),
-             planned);
+  std::vector<planner::WhatIf> others =
+      planner::whatIfs(machine, error.empty() ? &more : nullptr, solve);
+  // Measured costs say nothing of devices with other shares of the processors.
+  if (options.machine.empty() && !options.profile.empty())
+    others.pop_back();
+  return text + planner::describe(others, planned);
 }
 
 std::string harmony::writePicture(const std::string &path,
@@ -354,7 +356,11 @@ std::string harmony::writePicture(const std::string &path,
                                   const planner::Problem &problem,
                                   const planner::Machine &machine,
                                   const std::string &model) {
-  std::string file = std::filesystem::path(model).filename().string();
+  std::filesystem::path source(model);
+  // A profile's problem is named as its file.
+  std::string file = source.stem() == planned.plan.problem
+                         ? std::string()
+                         : source.filename().string();
   return writeTextFile(path,
                        planner::drawPlan(planned, problem, machine, file));
 }
