@@ -112,19 +112,15 @@ double boundSeconds(const Problem &problem, const Machine &machine, int groups,
 double boundSeconds(const Problem &problem, const Machine &machine,
                     int groups) {
   int devices = static_cast<int>(machine.devices.size());
-  if (groups < 1 || devices % groups != 0 || groups > problem.batch ||
+  if (groups < 1 || groups > devices || groups > problem.batch ||
       (!problem.training && groups > 1))
     return std::numeric_limits<double>::infinity();
   int64_t share = sharesOf(problem.batch, groups).front();
+  // Any may come with a remainder of another size.
   std::vector<int64_t> sizes;
   for (int64_t u : problem.microbatches)
-    if (u <= share && share % u == 0)
+    if (u <= share)
       sizes.push_back(u);
-  // Splitting needs other sizes: any may come with a remainder.
-  if (sizes.empty())
-    for (int64_t u : problem.microbatches)
-      if (u <= share)
-        sizes.push_back(u);
   return sizes.empty()
              ? std::numeric_limits<double>::infinity()
              : boundSeconds(problem, machine, groups, devices / groups, sizes);

@@ -23,16 +23,17 @@ namespace harmony::planner {
 ///   * one microbatch's way forward and backward through all layers, at the
 ///     same microbatches;
 /// and what one phase costs at its end. Transfers, updates and imbalance are
-/// left out. `sizes`: the microbatches that are admitted, which should divide
-/// the share.
+/// left out. `sizes`: the microbatches that are admitted, of which the share
+/// has as many as it has of their samples, also where that is no whole number.
 double boundSeconds(const Problem &problem, const Machine &machine, int groups,
                     int pipeline, const std::vector<int64_t> &sizes);
 
-/// The same with those of the problem's microbatches that divide the share, or
-/// all if none does. Infinity: there are no plans of so many groups.
+/// The same with as many devices in each group as there are, and all of the
+/// problem's microbatches up to the share. Infinity: there are no plans of so
+/// many groups.
 double boundSeconds(const Problem &problem, const Machine &machine, int groups);
 
-/// The least of that over all divisors G of the devices (which are used all).
+/// The least of that over all G.
 double boundSeconds(const Problem &problem, const Machine &machine);
 
 } // namespace harmony::planner

@@ -223,12 +223,22 @@ private:
 
   //===--- layouts ---===//
 
+  void searchLayouts() {
+    searchForms(space.forms());
+    std::vector<Form> narrower;
+    for (Form form : space.narrowerForms())
+      if (space.computeBound(form, space.microbatchOrder(form).front()) <
+          trials.best())
+        narrower.push_back(form);
+    searchForms(narrower);
+  }
+
   /// Layouts of one form, microbatch and place of updates are ranked by their
   /// estimates; the ranking is not trusted across those classes, of which the
   /// first few of each are tried, the class with the best estimate first.
-  void searchLayouts() {
+  void searchForms(const std::vector<Form> &forms) {
     std::vector<std::vector<Proposal>> classes;
-    for (Form form : space.forms()) {
+    for (Form form : forms) {
       if (form.pipeline == 1 && form.groups > 1 && !options.layersPerPack &&
           searchOneGroup(form.groups))
         continue;

@@ -95,6 +95,15 @@ std::vector<Form> SearchSpace::forms() const {
   return result;
 }
 
+std::vector<Form> SearchSpace::narrowerForms() const {
+  std::vector<Form> result;
+  if (options.schedule == Schedule::Auto)
+    for (Form form : forms())
+      for (int pipeline = form.pipeline / 2; pipeline > 0; pipeline /= 2)
+        result.push_back({form.groups, pipeline});
+  return result;
+}
+
 std::vector<int64_t> SearchSpace::microbatches(int groups) const {
   std::vector<int64_t> sizes;
   int64_t largest = sharesOf(problem.batch, groups).front();

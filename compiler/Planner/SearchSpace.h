@@ -39,8 +39,11 @@ public:
   /// Places of updates that are worth trying, whatever the capacity.
   std::vector<Updates> updatePlaces() const;
 
-  /// As many groups as there may be first.
+  /// Forms that use all devices, as many groups as there may be first.
   std::vector<Form> forms() const;
+  /// Those that leave some idle, which pays where links are slow or batches
+  /// small: as many groups of half as many devices, and so on.
+  std::vector<Form> narrowerForms() const;
 
   /// Data parallelism has as many groups as there are samples to share and
   /// microbatches to share them by; descending.

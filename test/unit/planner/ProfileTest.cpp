@@ -146,7 +146,7 @@ TEST(Bound, OfAsManyGroupsIsCloser) {
   EXPECT_LE(planned.groupsBoundSeconds, planned.plan.seconds);
   EXPECT_EQ(planned.groupsBoundSeconds,
             boundSeconds(problem, four, planned.plan.groups));
-  EXPECT_TRUE(std::isinf(boundSeconds(problem, four, 3)));
+  EXPECT_TRUE(std::isinf(boundSeconds(problem, four, 5)));
   // Groups of one device have its memory alone.
   EXPECT_LT(boundSeconds(problem, four, 1), boundSeconds(problem, four, 4));
 }

@@ -158,6 +158,27 @@ TEST(Search, MoreMemoryIsNotSlower) {
   }
 }
 
+TEST(Search, MoreDevicesAreNotSlower) {
+  constexpr double leastSwapped =
+      1.0101; // of the fastest, takes what swaps least
+  for (int64_t batch : {1, 2, 6})
+    for (double rate : {1e5, 1e7, 1e12}) {
+      Problem problem = transformer(6, batch, 32, 16, 64);
+      double before = std::numeric_limits<double>::infinity();
+      for (int devices : {1, 2, 4, 8}) {
+        Machine machine =
+            Machine::uniform("test", devices, unlimited, rate, 1e-6);
+        Planned planned = std::get<Planned>(solve(problem, machine));
+        EXPECT_EQ(problemsOf(planned.plan, problem, machine), "");
+        EXPECT_LE(planned.plan.seconds, leastSwapped * before)
+            << devices << " devices, batch " << batch << ", " << rate
+            << " bytes/s: " << planned.form;
+        EXPECT_LE(planned.boundSeconds, planned.plan.seconds);
+        before = planned.plan.seconds;
+      }
+    }
+}
+
 TEST(Search, PinsAreObeyed) {
   Problem problem = transformer(6, 8, 64, 32, 256);
   int64_t capacity = 2 * minDeviceBytes(problem, machine(unlimited));
