@@ -24,8 +24,10 @@ struct Item {
 
 class Timeline {
 public:
-  explicit Timeline(const Plan &plan) {
+  /// Of another plan, in the same memory.
+  void set(const Plan &plan) {
     int at = 0;
+    begin.clear();
     for (const Event &event : plan.events) {
       begin.push_back(at - event.firstStep);
       at += event.kind == EventKind::Run ? event.endStep - event.firstStep : 1;
@@ -35,26 +37,32 @@ public:
   int at(Point point) const { return begin[point.event] + point.step; }
   int size() const { return length; }
 
-  /// By device, up to the last that has a buffer; one at least.
-  std::vector<std::vector<Item>> items(const Plan &plan) const {
-    std::vector<std::vector<Item>> items(1);
+  /// By device, up to the last that has a buffer; one at least. Stands until
+  /// it is called again.
+  const std::vector<std::vector<Item>> &items(const Plan &plan) {
+    int devices = 1;
+    for (const Buffer &buffer : plan.buffers)
+      devices = std::max(devices, buffer.device + 1);
+    byDevice.resize(devices);
+    for (std::vector<Item> &items : byDevice)
+      items.clear();
     for (int b = 0; b < static_cast<int>(plan.buffers.size()); ++b) {
       const Buffer &buffer = plan.buffers[b];
-      if (buffer.device >= static_cast<int>(items.size()))
-        items.resize(buffer.device + 1);
-      items[buffer.device].push_back(
+      byDevice[buffer.device].push_back(
           {b, at(buffer.first), at(buffer.last), alignedBytes(buffer.bytes())});
     }
-    return items;
+    return byDevice;
   }
 
 private:
+  std::vector<std::vector<Item>> byDevice;
   std::vector<int> begin;
   int length = 0;
 };
 
-int64_t peakOf(const std::vector<Item> &items, int points) {
-  std::vector<int64_t> change(static_cast<size_t>(points) + 1, 0);
+int64_t peakOf(const std::vector<Item> &items, int points,
+               std::vector<int64_t> &change) {
+  change.assign(static_cast<size_t>(points) + 1, 0);
   for (const Item &item : items) {
     change[item.first] += item.bytes;
     change[item.last + 1] -= item.bytes;
@@ -66,8 +74,8 @@ int64_t peakOf(const std::vector<Item> &items, int points) {
 }
 
 /// Points where nothing begins or ends are left out; returns how many remain.
-int rankPoints(std::vector<Item> &items, int points) {
-  std::vector<int> rank(points, 0);
+int rankPoints(std::vector<Item> &items, int points, std::vector<int> &rank) {
+  rank.assign(points, 0);
   for (const Item &item : items)
     rank[item.first] = rank[item.last] = 1;
   int count = 0;
@@ -139,7 +147,7 @@ private:
     std::vector<Window> windows;
     size_t lastUse = 0; ///< in the order: nobody looks for a gap here behind it
   };
-  static constexpr int leastStride = 64, growth = 2;
+  static constexpr int leastStride = 64, growth = 4;
   std::vector<Level> levels;
   int pointCount = 0;
   std::vector<int64_t> offsets;
@@ -239,116 +247,149 @@ constexpr int orderCount = 6;
 constexpr int largeOrderCount = 2;
 constexpr size_t largePlan = 8000;
 
-/// The orders to try, by number. Items lie on a line of so many points.
-std::vector<int> orderOf(const std::vector<Item> &items, int points,
-                         int number) {
-  std::vector<int> order(items.size());
-  std::iota(order.begin(), order.end(), 0);
-  auto byPoint = [&](auto key) {
-    CountingSort<int> sort;
-    sort(order, points, [&](int i) { return key(items[i]); });
-    return order;
-  };
-  auto sorted = [&](auto key) {
-    using Key = decltype(key(items[0]));
-    std::vector<std::pair<Key, int>> keyed;
-    keyed.reserve(order.size());
-    for (int i : order)
+/// The orders to try, by number.
+class Orders {
+public:
+  /// Items lie on a line of so many points. Stands until it is called again.
+  const std::vector<int> &order(const std::vector<Item> &items, int points,
+                                int number) {
+    list.resize(items.size());
+    std::iota(list.begin(), list.end(), 0);
+    auto byPoint = [&](auto key) {
+      sort(list, points, [&](int i) { return key(items[i]); });
+    };
+    auto length = [](const Item &item) {
+      return static_cast<int64_t>(item.last) - item.first + 1;
+    };
+    auto area = [&](const Item &item) {
+      return static_cast<double>(item.bytes) *
+             static_cast<double>(length(item));
+    };
+    switch (number) {
+    case 0: // long-lived first
+      byPoint([&](const Item &item) {
+        return points - 1 - (item.last - item.first);
+      });
+      break;
+    case 1: // large first
+      sortBy(items, [](const Item &item) { return -item.bytes; });
+      break;
+    case 2: // as time goes
+      byPoint([](const Item &item) { return item.first; });
+      break;
+    case 3:
+      sortBy(items, [&](const Item &item) { return -area(item); });
+      break;
+    case 4: // long-lived first, of equal length the large
+      sortBy(items, [&](const Item &item) {
+        return std::pair(-length(item), -item.bytes);
+      });
+      break;
+    default: // backward in time
+      byPoint([&](const Item &item) { return points - 1 - item.last; });
+    }
+    return list;
+  }
+
+private:
+  std::vector<int> list;
+  CountingSort<int> sort;
+
+  template <typename Key>
+  void sortBy(const std::vector<Item> &items, Key key) {
+    std::vector<std::pair<decltype(key(items[0])), int>> keyed;
+    keyed.reserve(list.size());
+    for (int i : list)
       keyed.push_back({key(items[i]), i});
     std::sort(keyed.begin(), keyed.end());
     for (size_t i = 0; i < keyed.size(); ++i)
-      order[i] = keyed[i].second;
-    return order;
-  };
-  auto length = [](const Item &item) {
-    return static_cast<int64_t>(item.last) - item.first + 1;
-  };
-  auto area = [&](const Item &item) {
-    return static_cast<double>(item.bytes) * static_cast<double>(length(item));
-  };
-  switch (number) {
-  case 0: // long-lived first
-    return byPoint([&](const Item &item) {
-      return points - 1 - (item.last - item.first);
-    });
-  case 1: // large first
-    return sorted([](const Item &item) { return -item.bytes; });
-  case 2: // as time goes
-    return byPoint([](const Item &item) { return item.first; });
-  case 3:
-    return sorted([&](const Item &item) { return -area(item); });
-  case 4: // long-lived first, of equal length the large
-    return sorted([&](const Item &item) {
-      return std::pair(-length(item), -item.bytes);
-    });
-  default: // backward in time
-    return byPoint([&](const Item &item) { return points - 1 - item.last; });
+      list[i] = keyed[i].second;
   }
-}
+};
 
 } // namespace
 
 std::vector<int64_t> liveBytes(const Plan &plan) {
-  Timeline timeline(plan);
-  std::vector<int64_t> bytes;
+  Timeline timeline;
+  timeline.set(plan);
+  std::vector<int64_t> bytes, change;
   for (const std::vector<Item> &items : timeline.items(plan))
-    bytes.push_back(peakOf(items, timeline.size()));
+    bytes.push_back(peakOf(items, timeline.size(), change));
   return bytes;
 }
 
-static int64_t allocateDevice(Plan &plan, const Timeline &timeline,
-                              const std::vector<Item> &items, int64_t enough,
-                              FirstFit &fit) {
-  // What is live throughout lies below all else.
-  std::vector<Item> passing;
-  int64_t base = 0;
-  for (const Item &item : items) {
-    if (!plan.buffers[item.buffer].persistent) {
-      passing.push_back(item);
-      continue;
+class Allocator::Packer {
+public:
+  void pack(Plan &plan, const std::vector<int64_t> &enough) {
+    timeline.set(plan);
+    plan.peakBytes.clear();
+    for (const std::vector<Item> &items : timeline.items(plan)) {
+      size_t device = plan.peakBytes.size();
+      plan.peakBytes.push_back(
+          packDevice(plan, items, device < enough.size() ? enough[device] : 0));
     }
-    plan.buffers[item.buffer].offset = base;
-    base += item.bytes;
   }
-  int64_t least = peakOf(passing, timeline.size());
-  std::vector<Item> ranked = passing;
-  int points = rankPoints(ranked, timeline.size());
-  int64_t best = INT64_MAX;
-  int tries = passing.size() > largePlan ? largeOrderCount : orderCount;
-  for (int number = 0; number < tries && !passing.empty(); ++number) {
-    int64_t peak = fit.place(ranked, points,
-                             orderOf(passing, timeline.size(), number), best);
-    if (peak >= best)
-      continue;
-    best = peak;
-    for (size_t i = 0; i < passing.size(); ++i)
-      plan.buffers[passing[i].buffer].offset = base + fit.result()[i];
-    if (best <= least + least / closeEnough || base + best <= enough)
-      break;
-  }
-  // The peak counts bytes, not what alignment adds behind the topmost buffer.
-  int64_t peak = 0;
-  for (const Item &item : items)
-    peak = std::max(peak, plan.buffers[item.buffer].end());
-  return peak;
-}
 
-void allocate(Plan &plan, const std::vector<int64_t> &enough) {
-  Timeline timeline(plan);
+private:
+  Timeline timeline;
   FirstFit fit;
-  plan.peakBytes.clear();
-  for (const std::vector<Item> &items : timeline.items(plan)) {
-    size_t device = plan.peakBytes.size();
-    plan.peakBytes.push_back(
-        allocateDevice(plan, timeline, items,
-                       device < enough.size() ? enough[device] : 0, fit));
+  Orders orders;
+  std::vector<Item> passing, ranked;
+  std::vector<int64_t> change;
+  std::vector<int> rank;
+
+  int64_t packDevice(Plan &plan, const std::vector<Item> &items,
+                     int64_t enough) {
+    // What is live throughout lies below all else.
+    passing.clear();
+    int64_t base = 0;
+    for (const Item &item : items) {
+      if (!plan.buffers[item.buffer].persistent) {
+        passing.push_back(item);
+        continue;
+      }
+      plan.buffers[item.buffer].offset = base;
+      base += item.bytes;
+    }
+    int64_t least = peakOf(passing, timeline.size(), change);
+    ranked = passing;
+    int points = rankPoints(ranked, timeline.size(), rank);
+    int64_t best = INT64_MAX;
+    int tries = passing.size() > largePlan ? largeOrderCount : orderCount;
+    for (int number = 0; number < tries && !passing.empty(); ++number) {
+      int64_t peak = fit.place(
+          ranked, points, orders.order(passing, timeline.size(), number), best);
+      if (peak >= best)
+        continue;
+      best = peak;
+      for (size_t i = 0; i < passing.size(); ++i)
+        plan.buffers[passing[i].buffer].offset = base + fit.result()[i];
+      if (best <= least + least / closeEnough || base + best <= enough)
+        break;
+    }
+    // The peak counts bytes, not what alignment adds behind the topmost buffer.
+    int64_t peak = 0;
+    for (const Item &item : items)
+      peak = std::max(peak, plan.buffers[item.buffer].end());
+    return peak;
   }
+};
+
+Allocator::Allocator() : packer(std::make_unique<Packer>()) {}
+Allocator::~Allocator() = default;
+
+void Allocator::allocate(Plan &plan, const std::vector<int64_t> &enough) {
+  packer->pack(plan, enough);
   int64_t host = 0;
   for (Home &home : plan.homes) {
     home.offset = host;
     host += alignedBytes(home.bytes());
   }
   plan.hostBytes = host;
+}
+
+void allocate(Plan &plan, const std::vector<int64_t> &enough) {
+  Allocator().allocate(plan, enough);
 }
 
 } // namespace harmony::planner

@@ -194,9 +194,33 @@ std::vector<int64_t> liveBytes(const Plan &plan);
 /// sought.
 void allocate(Plan &plan, const std::vector<int64_t> &enough = {});
 
+/// allocate() over and over, in the same memory.
+class Allocator {
+public:
+  Allocator();
+  ~Allocator();
+  void allocate(Plan &plan, const std::vector<int64_t> &enough);
+
+private:
+  class Packer;
+  std::unique_ptr<Packer> packer;
+};
+
 /// Adds the waits that two consecutive executions need and queue order does not
 /// already give.
 void synchronize(Draft &draft);
+
+/// synchronize() over and over, in the same memory.
+class Synchronizer {
+public:
+  Synchronizer();
+  ~Synchronizer();
+  void synchronize(Draft &draft);
+
+private:
+  class Walk;
+  std::unique_ptr<Walk> walk;
+};
 
 /// Simulates executions until they are periodic; sets `seconds` and
 /// `computeSeconds`. Transfers under way on a link share it equally.

@@ -23,7 +23,6 @@
 #include "compiler/Planner/CountingSort.h"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 namespace harmony::planner {
@@ -57,6 +56,14 @@ struct Ranks {
 /// accessed are added first, and their bounds ranked.
 class AddressMap {
 public:
+  /// As new, but for its memory.
+  void clear() {
+    bounds.clear();
+    extents.clear();
+    segments.clear();
+    readers.clear();
+    unused = none;
+  }
   /// Returns the extent's number.
   int add(int64_t begin, int64_t end) {
     int extent = static_cast<int>(extents.size());
@@ -67,9 +74,7 @@ public:
   }
   /// After all extents.
   void rank() {
-    std::sort(bounds.begin(), bounds.end(), [](const Bound &a, const Bound &b) {
-      return a.address < b.address;
-    });
+    sortBounds();
     int rank = 0;
     int64_t before = 0; // which is a bound in any case
     for (const Bound &bound : bounds) {
@@ -139,12 +144,31 @@ private:
     int of; ///< twice an extent, and 1 for its end
   };
   std::vector<Bound> bounds;
+  CountingSort<Bound> sort;
   std::vector<Ranks> extents;
   /// By rank of its begin. A segment ends where the next one begins.
   std::vector<Segment> segments;
   std::vector<uint64_t> begins; ///< bit by rank: a segment begins
   std::vector<Reader> readers;
   int unused = none; ///< the first free place of `readers`
+
+  /// By address, digit by digit where there are many.
+  void sortBounds() {
+    constexpr int digitBits = 11, digits = 1 << digitBits;
+    if (bounds.size() < digits / 2) {
+      std::sort(
+          bounds.begin(), bounds.end(),
+          [](const Bound &a, const Bound &b) { return a.address < b.address; });
+      return;
+    }
+    int64_t highest = 0;
+    for (const Bound &bound : bounds)
+      highest = std::max(highest, bound.address);
+    for (int shift = 0; highest >> shift > 0; shift += digitBits)
+      sort(bounds, digits, [&](const Bound &bound) {
+        return static_cast<int>(bound.address >> shift & (digits - 1));
+      });
+  }
 
   void mark(int rank) {
     begins[rank / wordBits] |= uint64_t(1) << rank % wordBits;
@@ -200,52 +224,59 @@ private:
   }
 };
 
-class Synchronizer {
+} // namespace
+
+class Synchronizer::Walk {
 public:
-  explicit Synchronizer(Draft &draft)
-      : draft(draft), plan(draft.plan),
-        count(static_cast<int>(plan.events.size())),
-        queueCount(static_cast<int>(plan.queues.size())) {
-    int devices = 0;
-    for (const Buffer &buffer : plan.buffers)
-      devices = std::max(devices, buffer.device + 1);
-    arenas.resize(devices);
-    rankAll();
-    size_t instances = static_cast<size_t>(2) * count;
-    started = std::make_unique<Instance[]>(instances * queueCount);
-    ends.assign(instances, none);
+  /// By event, then by what is touched.
+  void sortTouches(std::vector<Touch> &touches, int events) {
+    sort(touches, events, [](const Touch &touch) { return touch.event; });
+    auto isBefore = [](const Touch &a, const Touch &b) {
+      return a.index < b.index;
+    };
+    auto first = touches.begin();
+    for (int e = 0; e < events; ++e) {
+      auto end = touches.begin() + sort.end(e);
+      if (!std::is_sorted(first, end, isBefore))
+        std::stable_sort(first, end, isBefore);
+      first = end;
+    }
   }
 
-  void run() {
-    std::vector<Instance> lastOfQueue(queueCount, none);
+  /// Of a draft without waits, whose touches are sorted by event.
+  void run(Draft &of) {
+    begin(of);
+    lastOfQueue.assign(queueCount, none);
     for (int round = 0; round < 2; ++round) {
       bufferTouch = homeTouch = scalarTouch = 0;
       for (int e = 0; e < count; ++e) {
         Instance self = round * count + e;
         std::fill_n(startClock(self), queueCount, none);
-        if (Instance before = lastOfQueue[plan.events[e].queue]; before != none)
+        if (Instance before = lastOfQueue[plan->events[e].queue];
+            before != none)
           sameGroup(self, before) ? followPairwise(self, before)
                                   : follow(self, before);
         conflicts.clear();
         touchAll(e, self);
         wait(e, self, round);
         finish(self);
-        lastOfQueue[plan.events[e].queue] = self;
+        lastOfQueue[plan->events[e].queue] = self;
       }
     }
     addRingWaits();
   }
 
 private:
-  Draft &draft;
-  Plan &plan;
-  int count, queueCount;
+  // Of the plan at hand; what else it takes is kept from one to the next.
+  Draft *draft = nullptr;
+  Plan *plan = nullptr;
+  int count = 0, queueCount = 0;
   AddressMap hostStore, stepScalars;
   std::vector<AddressMap> arenas;            ///< by device
   std::vector<Ranks> bufferRanks, homeRanks; ///< by touch
   /// By instance and queue: the last instance on that queue known to be over
   /// when the instance starts.
-  std::unique_ptr<Instance[]> started;
+  std::vector<Instance> started;
   /// Likewise when it ends, for the instances that follow others iteration by
   /// iteration: by `ends` of an instance and queue. Of others (none) it is the
   /// same, but for the instance itself.
@@ -253,6 +284,30 @@ private:
   std::vector<Instance> ended;
   size_t bufferTouch = 0, homeTouch = 0, scalarTouch = 0;
   std::vector<Conflict> conflicts;
+  std::vector<Instance> lastOfQueue;
+  CountingSort<Touch> sort;
+  std::vector<int> wholes, parts, homes; ///< extents
+
+  void begin(Draft &of) {
+    draft = &of;
+    plan = &of.plan;
+    count = static_cast<int>(plan->events.size());
+    queueCount = static_cast<int>(plan->queues.size());
+    int devices = 0;
+    for (const Buffer &buffer : plan->buffers)
+      devices = std::max(devices, buffer.device + 1);
+    arenas.resize(devices);
+    for (AddressMap &arena : arenas)
+      arena.clear();
+    hostStore.clear();
+    stepScalars.clear();
+    rankAll();
+    size_t instances = static_cast<size_t>(2) * count;
+    // What it holds is set when an instance is walked.
+    started.resize(std::max(started.size(), instances * queueCount));
+    ends.assign(instances, none);
+    ended.clear();
+  }
 
   Instance *startClock(Instance i) {
     return &started[static_cast<size_t>(i) * queueCount];
@@ -267,7 +322,7 @@ private:
     return clock ? clock[queue] : none;
   }
   const Event &event(Instance i) const {
-    return plan.events[i < count ? i : i - count];
+    return plan->events[i < count ? i : i - count];
   }
   bool isSameRound(Instance i, Instance j) const {
     return (i < count) == (j < count);
@@ -318,29 +373,32 @@ private:
                        offset + touch.offset + touch.bytes);
     };
     // Most touches are of a whole buffer.
-    std::vector<int> wholes, parts;
-    for (const Buffer &buffer : plan.buffers)
+    wholes.clear();
+    parts.clear();
+    for (const Buffer &buffer : plan->buffers)
       wholes.push_back(arenas[buffer.device].add(buffer.offset, buffer.end()));
-    for (const Touch &touch : draft.bufferTouches)
+    for (const Touch &touch : draft->bufferTouches)
       if (touch.bytes != Touch::whole) {
-        const Buffer &buffer = plan.buffers[touch.index];
+        const Buffer &buffer = plan->buffers[touch.index];
         parts.push_back(add(arenas[buffer.device], touch, buffer.offset));
       }
     for (AddressMap &arena : arenas)
       arena.rank();
-    bufferRanks.reserve(draft.bufferTouches.size());
+    bufferRanks.clear();
+    bufferRanks.reserve(draft->bufferTouches.size());
     size_t part = 0;
-    for (const Touch &touch : draft.bufferTouches)
-      bufferRanks.push_back(arenas[plan.buffers[touch.index].device].ranks(
+    for (const Touch &touch : draft->bufferTouches)
+      bufferRanks.push_back(arenas[plan->buffers[touch.index].device].ranks(
           touch.bytes == Touch::whole ? wholes[touch.index] : parts[part++]));
-    std::vector<int> homes;
-    for (const Touch &touch : draft.homeTouches) {
-      const Home &home = plan.homes[touch.index];
+    homes.clear();
+    for (const Touch &touch : draft->homeTouches) {
+      const Home &home = plan->homes[touch.index];
       homes.push_back(touch.bytes == Touch::whole
                           ? hostStore.add(home.offset, home.offset + home.size)
                           : add(hostStore, touch, home.offset));
     }
     hostStore.rank();
+    homeRanks.clear();
     for (int extent : homes)
       homeRanks.push_back(hostStore.ranks(extent));
     stepScalars.add(0, 1);
@@ -348,21 +406,21 @@ private:
   }
 
   void touchAll(int e, Instance self) {
-    int queue = plan.events[e].queue;
+    int queue = plan->events[e].queue;
     const Instance *over = startClock(self);
-    for (auto &at = bufferTouch; isOf(draft.bufferTouches, at, e); ++at) {
-      const Touch &touch = draft.bufferTouches[at];
-      arenas[plan.buffers[touch.index].device].access(
+    for (auto &at = bufferTouch; isOf(draft->bufferTouches, at, e); ++at) {
+      const Touch &touch = draft->bufferTouches[at];
+      arenas[plan->buffers[touch.index].device].access(
           bufferRanks[at], touch.writes, {self, touch.index, queue}, over,
           conflicts);
     }
-    for (auto &at = homeTouch; isOf(draft.homeTouches, at, e); ++at) {
-      const Touch &touch = draft.homeTouches[at];
+    for (auto &at = homeTouch; isOf(draft->homeTouches, at, e); ++at) {
+      const Touch &touch = draft->homeTouches[at];
       hostStore.access(homeRanks[at], touch.writes, {self, touch.index, queue},
                        over, conflicts);
     }
-    for (auto &at = scalarTouch; isOf(draft.scalarTouches, at, e); ++at)
-      stepScalars.access({0, 1}, draft.scalarTouches[at].writes,
+    for (auto &at = scalarTouch; isOf(draft->scalarTouches, at, e); ++at)
+      stepScalars.access({0, 1}, draft->scalarTouches[at].writes,
                          {self, 0, queue}, over, conflicts);
   }
   static bool isOf(const std::vector<Touch> &touches, size_t at, int event) {
@@ -380,7 +438,7 @@ private:
     int p = event(self).phase, q = event(before).phase;
     if (p < 0 || q < 0 || !conflict.same)
       return false;
-    const Phase &a = plan.phases[p], &b = plan.phases[q];
+    const Phase &a = plan->phases[p], &b = plan->phases[q];
     return a.firstSample == b.firstSample &&
            a.trips * a.microbatch == b.trips * b.microbatch &&
            (a.microbatch % b.microbatch == 0 ||
@@ -389,8 +447,8 @@ private:
 
   Wait pairwiseWait(Instance self, Instance before) const {
     Wait wait{before < count ? before : before - count, 0, false};
-    int64_t a = plan.phases[event(self).phase].microbatch;
-    int64_t b = plan.phases[event(before).phase].microbatch;
+    int64_t a = plan->phases[event(self).phase].microbatch;
+    int64_t b = plan->phases[event(before).phase].microbatch;
     wait.times = std::max<int64_t>(1, a / b);
     wait.every = std::max<int64_t>(1, b / a);
     return wait;
@@ -416,7 +474,7 @@ private:
       else
         follow(self, before);
       if (round == 1)
-        plan.events[e].waits.push_back(
+        plan->events[e].waits.push_back(
             pair ? pairwiseWait(self, before)
                  : Wait{before < count ? before : before - count, Wait::whole,
                         before < count});
@@ -432,13 +490,14 @@ private:
       std::vector<int> last;
       bool read = false; ///< `last` are readers
     };
-    std::vector<Users> users(plan.buffers.size());
-    for (const Touch &touch : draft.bufferTouches) {
-      const Buffer &buffer = plan.buffers[touch.index];
-      bool looped = plan.events[touch.event].phase >= 0;
+    std::vector<Users> users(plan->buffers.size());
+    for (const Touch &touch : draft->bufferTouches) {
+      const Buffer &buffer = plan->buffers[touch.index];
+      bool looped = plan->events[touch.event].phase >= 0;
       bool crosses = buffer.content == Content::Value ||
                      buffer.content == Content::ValueGradient;
-      if (!looped || !crosses || buffer.slots >= plan.events[touch.event].trips)
+      if (!looped || !crosses ||
+          buffer.slots >= plan->events[touch.event].trips)
         continue;
       Users &use = users[touch.index];
       if (use.first < 0)
@@ -447,54 +506,40 @@ private:
         use.last.clear();
       use.read = !touch.writes;
       // Of one queue the last suffices.
-      if (!use.last.empty() &&
-          plan.events[use.last.back()].queue == plan.events[touch.event].queue)
+      if (!use.last.empty() && plan->events[use.last.back()].queue ==
+                                   plan->events[touch.event].queue)
         use.last.pop_back();
       use.last.push_back(touch.event);
     }
     for (size_t b = 0; b < users.size(); ++b)
       for (int last : users[b].last)
-        if (plan.events[last].queue != plan.events[users[b].first].queue)
+        if (plan->events[last].queue != plan->events[users[b].first].queue)
           addRingWait(users[b].first, last,
-                      static_cast<int>(plan.buffers[b].slots));
+                      static_cast<int>(plan->buffers[b].slots));
   }
 
   void addRingWait(int first, int last, int slots) {
-    for (Wait &wait : plan.events[first].waits)
+    for (Wait &wait : plan->events[first].waits)
       if (wait.event == last && wait.lag > 0) {
         wait.lag = std::min(wait.lag, slots);
         return;
       }
-    plan.events[first].waits.push_back({last, slots, false});
+    plan->events[first].waits.push_back({last, slots, false});
   }
 };
 
-/// By event, then by what is touched.
-void sortTouches(std::vector<Touch> &touches, int events,
-                 CountingSort<Touch> &sort) {
-  sort(touches, events, [](const Touch &touch) { return touch.event; });
-  auto isBefore = [](const Touch &a, const Touch &b) {
-    return a.index < b.index;
-  };
-  auto first = touches.begin();
-  for (int e = 0; e < events; ++e) {
-    auto end = touches.begin() + sort.end(e);
-    if (!std::is_sorted(first, end, isBefore))
-      std::stable_sort(first, end, isBefore);
-    first = end;
-  }
-}
+Synchronizer::Synchronizer() : walk(std::make_unique<Walk>()) {}
+Synchronizer::~Synchronizer() = default;
 
-} // namespace
-
-void synchronize(Draft &draft) {
+void Synchronizer::synchronize(Draft &draft) {
   for (Event &event : draft.plan.events)
     event.waits.clear();
-  CountingSort<Touch> sort;
   for (auto *touches :
        {&draft.bufferTouches, &draft.homeTouches, &draft.scalarTouches})
-    sortTouches(*touches, static_cast<int>(draft.plan.events.size()), sort);
-  Synchronizer(draft).run();
+    walk->sortTouches(*touches, static_cast<int>(draft.plan.events.size()));
+  walk->run(draft);
 }
+
+void synchronize(Draft &draft) { Synchronizer().synchronize(draft); }
 
 } // namespace harmony::planner

@@ -157,14 +157,14 @@ bool isBetter(const Proposal &a, const Proposal &b) {
 /// With addresses and peaks.
 Draft &Trials::placed(const Choices &choices) const {
   Draft &draft = filling.build(choices);
-  allocate(draft.plan, capacity);
+  allocator.allocate(draft.plan, capacity);
   draft.plan.peakBytes.resize(devices, 0);
   return draft;
 }
 
 /// With waits and times.
 void Trials::finish(Draft &draft) const {
-  synchronize(draft);
+  synchronizer.synchronize(draft);
   simulate(draft.plan, problem, machine);
 }
 

@@ -152,6 +152,9 @@ private:
   int64_t costliest = 0; ///< of one filling
   int64_t hostNeeded = 0;
 
+  mutable Allocator allocator;
+  mutable Synchronizer synchronizer;
+
   Draft &placed(const Choices &choices) const;
   void finish(Draft &draft) const;
   std::vector<int64_t> excess(const Plan &plan) const;
