@@ -9,6 +9,7 @@
 
 #include "compiler/Driver/Executable.h"
 #include "compiler/Driver/NumericsKey.h"
+#include "compiler/Driver/OutputFiles.h"
 #include "compiler/Import/Import.h"
 #include "compiler/Planner/Text.h"
 #include "compiler/Target/Program/EmitProgram.h"
@@ -102,7 +103,11 @@ int Compilation::import() {
         "this processor has no AVX2, which is the least that is supported");
   target = *chosen;
   module = importModel(options.model, context);
-  return module ? kDone : kRefused;
+  if (!module)
+    return kRefused;
+  std::string message =
+      checkOutputsApart(options, externalFiles(*module, options.model));
+  return message.empty() ? kDone : error(message);
 }
 
 PipelineOptions harmony::getPipelineOptions(const CompilerOptions &options) {
@@ -469,7 +474,8 @@ void Compilation::warnOfIdleDevices() const {
                << busy.size() << ": nothing is placed on "
                << planner::rangesText(idle) << "; the model has "
                << problem.layers.size() << " layers and the batch " << batch
-               << " samples to share out\n";
+               << " samples to share out, and nothing that was tried on more "
+                  "devices is faster\n";
 }
 
 int Compilation::schedule() {

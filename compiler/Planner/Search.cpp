@@ -4,7 +4,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-
 //
 // A plan is decided by its layout (data-parallel groups, packs and their
 // devices, microbatch sizes), by where tensors are updated, and by what stays
@@ -28,6 +27,7 @@
 #include "compiler/Planner/Refine.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 namespace harmony::planner {

@@ -71,6 +71,7 @@ std::vector<Updates> SearchSpace::updatePlaces() const {
     return {Updates::Device};
   return {Updates::Device, Updates::Host};
 }
+
 std::vector<int> SearchSpace::groupCounts() const {
   if (!problem.training || options.schedule == Schedule::HarmonyPp)
     return {1};
