@@ -134,7 +134,8 @@ private:
     int64_t size = layout.backwardSize(layout.turn());
     forward.endWith(layer, size);
     backward.endWith(layer, size);
-    if (layout.pipeline == 1 || forward.ends.size() == before[0].ends.size())
+    if (layout.pipeline == 1 || (forward.ends.size() == before[0].ends.size() &&
+                                 backward.ends.size() == before[1].ends.size()))
       add();
     forward = before[0];
     backward = before[1];

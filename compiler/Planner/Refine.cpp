@@ -154,7 +154,7 @@ private:
   void moveEnds() {
     constexpr double close = 1.1;        // times the best
     constexpr double better = 0.9995;    // times what is moved
-    constexpr double partOfEffort = 0.5; // for layouts
+    constexpr double partOfEffort = 0.8; // for layouts
     auto mayMove = [&] { return trials.mayTry(partOfEffort); };
     std::set<size_t> begun;
     for (bool more = !options.layersPerPack; more && mayMove();) {
