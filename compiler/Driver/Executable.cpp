@@ -9,6 +9,7 @@
 
 #include "compiler/Driver/OutputFiles.h"
 #include "dialects/NN/NN.h"
+#include "dialects/ONNX/ONNX.h"
 #include "passes/Tasks/View.h"
 #include "runtime/train/Payload.h"
 
@@ -35,6 +36,20 @@ static HmType typeCode(Type element) {
   if (element.isInteger(1))
     return HM_BOOL;
   return HM_I8;
+}
+
+std::set<std::string> harmony::externalFiles(ModuleOp imported,
+                                             const std::string &path) {
+  std::set<std::string> files;
+  imported.walk([&](onnx::InitializerOp initializer) {
+    auto external = dyn_cast<onnx::ExternalAttr>(initializer.getValue());
+    if (!external)
+      return;
+    llvm::SmallString<128> file(llvm::sys::path::parent_path(path));
+    llvm::sys::path::append(file, external.getFile());
+    files.insert(file.str().str());
+  });
+  return files;
 }
 
 using FileBuffers = llvm::StringMap<std::unique_ptr<llvm::MemoryBuffer>>;

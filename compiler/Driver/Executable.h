@@ -10,9 +10,14 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <set>
 #include <string>
 
 namespace harmony {
+
+/// The external data files that the model at `path` names, as it was imported.
+std::set<std::string> externalFiles(mlir::ModuleOp imported,
+                                    const std::string &path);
 
 /// Writes runtime, payload and trailer (runtime/train/Payload.h) to `path` and
 /// the initial values of the module's parameters, buffers and states to `path`

@@ -54,12 +54,8 @@ std::string catchMessage(Action action) {
 
 } // namespace
 
-std::string harmony::checkOutputs(const CompilerOptions &options) {
-  std::vector<NamedFile> inputs = {{"MODEL", options.model},
-                                   {"--plan-in", options.planIn},
-                                   {"--machine", options.machine},
-                                   {"--profile", options.profile},
-                                   {"--keep-numerics", options.keepNumerics}};
+/// Those of an executable first.
+static std::vector<NamedFile> outputsOf(const CompilerOptions &options) {
   std::vector<NamedFile> outputs = {{"-o", options.output},
                                     {"-o", options.output + HM_WEIGHTS_SUFFIX},
                                     {"--plan-out", options.planOut},
@@ -67,6 +63,32 @@ std::string harmony::checkOutputs(const CompilerOptions &options) {
                                     {"--svg", options.svg}};
   if (options.output.empty())
     outputs[1].path.clear();
+  return outputs;
+}
+
+static std::string overwritten(const NamedFile &output,
+                               const std::string &input) {
+  return output.flag + " " + output.path + ": is the file of " + input +
+         ", which would be overwritten";
+}
+
+std::string
+harmony::checkOutputsApart(const CompilerOptions &options,
+                           const std::set<std::string> &externalFiles) {
+  for (const NamedFile &output : outputsOf(options))
+    for (const std::string &file : externalFiles)
+      if (!output.path.empty() && runtime::isSameFile(output.path, file))
+        return overwritten(output, "weights of MODEL");
+  return "";
+}
+
+std::string harmony::checkOutputs(const CompilerOptions &options) {
+  std::vector<NamedFile> inputs = {{"MODEL", options.model},
+                                   {"--plan-in", options.planIn},
+                                   {"--machine", options.machine},
+                                   {"--profile", options.profile},
+                                   {"--keep-numerics", options.keepNumerics}};
+  std::vector<NamedFile> outputs = outputsOf(options);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::string &flag = outputs[i].flag, &path = outputs[i].path;
     if (path.empty())
@@ -78,8 +100,7 @@ std::string harmony::checkOutputs(const CompilerOptions &options) {
     for (const NamedFile &input : inputs)
       if (isFile && !input.path.empty() &&
           runtime::isSameFile(path, input.path))
-        return flag + " " + path + ": is the file of " + input.flag +
-               ", which would be overwritten";
+        return overwritten(outputs[i], input.flag);
     for (size_t j = 0; isFile && j < i; ++j)
       if (!outputs[j].path.empty() &&
           runtime::isSameFile(path, outputs[j].path))

@@ -17,6 +17,7 @@
 #include "compiler/Driver/Options.h"
 #include "runtime/program.h"
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,10 @@ struct WeightsEntry {
 /// whether it can be written, and that it is neither another output nor
 /// something that the command reads.
 std::string checkOutputs(const CompilerOptions &options);
+
+/// Whether an output is one of the model's external data files.
+std::string checkOutputsApart(const CompilerOptions &options,
+                              const std::set<std::string> &externalFiles);
 
 std::string writeTextFile(const std::string &path, const std::string &text);
 
