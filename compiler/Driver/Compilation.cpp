@@ -28,6 +28,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
 
 #include <set>
@@ -529,7 +530,8 @@ int Compilation::memory() {
 
 int Compilation::codegen(SmallVectorImpl<char> &payload) {
   ProgramInfo info;
-  info.model = llvm::sys::path::filename(options.model).str();
+  // Traces and profiles, which are JSON, name it.
+  info.model = llvm::json::fixUTF8(llvm::sys::path::filename(options.model));
   info.compiler = HARMONY_VERSION;
   info.numericsKey = numericsKey;
   info.fingerprint = fingerprint = makeFingerprint();
