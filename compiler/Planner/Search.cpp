@@ -225,12 +225,13 @@ private:
 
   void searchLayouts() {
     searchForms(space.forms());
-    std::vector<Form> narrower;
-    for (Form form : space.narrowerForms())
-      if (space.computeBound(form, space.microbatchOrder(form).front()) <
-          trials.best())
-        narrower.push_back(form);
-    searchForms(narrower);
+    std::vector<Form> narrower = space.narrowerForms();
+    std::stable_sort(narrower.begin(), narrower.end(), [&](Form a, Form b) {
+      return space.computeBound(a) < space.computeBound(b);
+    });
+    for (Form form : narrower)
+      if (space.computeBound(form) < trials.best())
+        searchForms({form});
   }
 
   /// Layouts of one form, microbatch and place of updates are ranked by their

@@ -10,6 +10,9 @@
 #include "compiler/Planner/Build.h"
 
 #include <algorithm>
+#include <functional>
+#include <limits>
+#include <set>
 
 namespace harmony::planner {
 
@@ -98,10 +101,24 @@ std::vector<Form> SearchSpace::forms() const {
 
 std::vector<Form> SearchSpace::narrowerForms() const {
   std::vector<Form> result;
-  if (options.schedule == Schedule::Auto)
-    for (Form form : forms())
-      for (int pipeline = form.pipeline / 2; pipeline > 0; pipeline /= 2)
-        result.push_back({form.groups, pipeline});
+  if (options.schedule != Schedule::Auto || !problem.training)
+    return result;
+  std::vector<int> full = groupCounts();
+  int most = static_cast<int>(std::min<int64_t>(devices, problem.batch));
+  for (int groups = most; groups >= 1; --groups) {
+    bool isFull = std::find(full.begin(), full.end(), groups) != full.end();
+    if (!isFull &&
+        (problem.batch % groups != 0 || triedMicrobatches(groups).empty()))
+      continue;
+    int widest = devices / groups;
+    std::set<int, std::greater<>> pipelines;
+    for (int half = isFull ? widest / 2 : widest; half > 0; half /= 2)
+      pipelines.insert(half);
+    for (int power = 1; power < widest; power *= 2)
+      pipelines.insert(power);
+    for (int pipeline : pipelines)
+      result.push_back({groups, pipeline});
+  }
   return result;
 }
 
@@ -134,6 +151,13 @@ double SearchSpace::computeBound(Form form, int64_t microbatch) const {
   if (share % microbatch != 0)
     add(share % microbatch, 1);
   return seconds / form.pipeline;
+}
+
+double SearchSpace::computeBound(Form form) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t u : triedMicrobatches(form.groups))
+    least = std::min(least, computeBound(form, u));
+  return least;
 }
 
 std::vector<int64_t> SearchSpace::triedMicrobatches(int groups) const {

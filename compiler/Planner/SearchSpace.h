@@ -41,8 +41,9 @@ public:
 
   /// Forms that use all devices, as many groups as there may be first.
   std::vector<Form> forms() const;
-  /// Those that leave some idle, which pays where links are slow or batches
-  /// small: as many groups of half as many devices, and so on.
+  /// Those that leave some idle, which pays where links are slow, batches small
+  /// or shares unequal otherwise: any number of groups with equal shares, of as
+  /// many devices as there are, half as many and so on, or a power of two.
   std::vector<Form> narrowerForms() const;
 
   /// Data parallelism has as many groups as there are samples to share and
@@ -63,6 +64,8 @@ public:
   /// Seconds that one sample after another takes through all layers, without
   /// recomputation, evenly over the devices.
   double computeBound(Form form, int64_t microbatch) const;
+  /// At the microbatch where that is least.
+  double computeBound(Form form) const;
 
 private:
   const Problem &problem;
