@@ -11,7 +11,6 @@
 #include "compiler/Driver/NumericsKey.h"
 #include "compiler/Driver/OutputFiles.h"
 #include "compiler/Import/Import.h"
-#include "compiler/Planner/Text.h"
 #include "compiler/Target/Program/EmitProgram.h"
 #include "dialects/Harmony/Harmony.h"
 #include "dialects/NN/NN.h"
@@ -321,7 +320,8 @@ int Compilation::plan() {
   if (!pins.key.empty() && pins.key != numericsKey)
     if (int exitCode = takeKeptPlan(machine))
       return exitCode;
-  warnOfIdleDevices();
+  warnOfIdleDevices(getPlan().plan, getProblem(),
+                    static_cast<int>(getMachine().devices.size()));
   if (int exitCode = reportNumerics())
     return exitCode;
   if (options.explain) {
@@ -459,24 +459,6 @@ bool Compilation::isMixed() const {
          llvm::any_of(getPlan().plan.phases, [&](const planner::Phase &phase) {
            return phase.microbatch < batch;
          });
-}
-
-void Compilation::warnOfIdleDevices() const {
-  std::set<int> busy = busyDevices(getPlan().plan);
-  int count = static_cast<int>(getMachine().devices.size());
-  std::vector<int> idle;
-  for (int device = 0; device < count; ++device)
-    if (!busy.count(device))
-      idle.push_back(device);
-  if (idle.empty())
-    return;
-  const planner::Problem &problem = getProblem();
-  llvm::errs() << "harmonyc: warning: of " << count << " devices the plan uses "
-               << busy.size() << ": nothing is placed on "
-               << planner::rangesText(idle) << "; the model has "
-               << problem.layers.size() << " layers and the batch " << batch
-               << " samples to share out, and nothing that was tried on more "
-                  "devices is faster\n";
 }
 
 int Compilation::schedule() {

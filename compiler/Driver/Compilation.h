@@ -96,7 +96,6 @@ private:
   int checkSplitting(size_t devices) const;
   /// Whether the plan splits the batch of a model that combines samples.
   bool isMixed() const;
-  void warnOfIdleDevices() const;
   int error(const std::string &message, int exitCode = kRefused) const;
 
   const CompilerOptions &options;

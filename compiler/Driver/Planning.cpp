@@ -13,6 +13,9 @@
 #include "compiler/Planner/Json.h"
 #include "compiler/Planner/Picture.h"
 #include "compiler/Planner/Simulate.h"
+#include "compiler/Planner/Text.h"
+
+#include "llvm/Support/raw_ostream.h"
 
 #include <nlohmann/json.hpp>
 
@@ -293,6 +296,24 @@ std::set<int> harmony::busyDevices(const planner::Plan &plan) {
     if (int device = plan.queues[event.queue].device; device >= 0)
       busy.insert(device);
   return busy;
+}
+
+void harmony::warnOfIdleDevices(const planner::Plan &plan,
+                                const planner::Problem &problem, int devices) {
+  std::set<int> busy = busyDevices(plan);
+  std::vector<int> idle;
+  for (int device = 0; device < devices; ++device)
+    if (!busy.count(device))
+      idle.push_back(device);
+  if (idle.empty())
+    return;
+  llvm::errs() << "harmonyc: warning: of " << devices
+               << " devices the plan uses " << busy.size()
+               << ": nothing is placed on " << planner::rangesText(idle)
+               << "; the model has " << problem.layers.size()
+               << " layers and the batch " << plan.batch
+               << " samples to share out, and nothing that was tried on more "
+                  "devices is faster\n";
 }
 
 std::string harmony::describePlanned(const planner::Planned &planned,

@@ -63,6 +63,10 @@ CompilerOptions pinnedOptions(const CompilerOptions &options,
 /// Those that have a queue with events.
 std::set<int> busyDevices(const planner::Plan &plan);
 
+/// A warning of those of the machine's devices that the plan leaves idle.
+void warnOfIdleDevices(const planner::Plan &plan,
+                       const planner::Problem &problem, int devices);
+
 /// What limits the plan, the best plans of other forms and, `withOthers`, what
 /// the same search finds on other machines, for people. `planWider` plans with
 /// such options on a machine with another number of devices, whose rates may be
