@@ -9,6 +9,7 @@
 
 #include "compiler/Driver/OutputFiles.h"
 #include "compiler/Planner/Json.h"
+#include "compiler/Planner/Text.h"
 #include "runtime/engine/Blob.h"
 #include "runtime/hal/Error.h"
 #include "runtime/train/Payload.h"
@@ -243,8 +244,8 @@ std::string harmony::whyStale(const planner::Measurements &measurements,
            std::to_string(device.workers);
   if (int devices = static_cast<int>(machine.devices.size());
       builtIn && devices != measurements.devices)
-    return "measured with " + std::to_string(measurements.devices) +
-           (measurements.devices == 1 ? " device" : " devices") +
+    return "measured with " +
+           planner::countText(measurements.devices, "device") +
            ", which had other shares of the processors than one of " +
            std::to_string(devices);
   std::optional<json> facts = askRuntime(isa, 0, error);

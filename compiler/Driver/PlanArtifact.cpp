@@ -28,12 +28,11 @@ std::string describeEstimate(const planner::ArtifactSchedule &schedule,
                 estimate.seconds,
                 static_cast<double>(schedule.batch) / estimate.seconds);
   std::string text = "schedule of " + schedule.model + " on " + machine.name +
-                     ", " + std::to_string(schedule.devices) +
-                     (schedule.devices == 1 ? " device, " : " devices, ") +
-                     (schedule.dataParallel ? "vDP" : "vPP") + ", batch " +
-                     std::to_string(schedule.batch) + ", by the artifact's " +
-                     "estimator with" + (prefetch ? "" : "out") +
-                     " prefetch\n" + times;
+                     ", " + planner::countText(schedule.devices, "device") +
+                     ", " + (schedule.dataParallel ? "vDP" : "vPP") +
+                     ", batch " + std::to_string(schedule.batch) +
+                     ", by the artifact's " + "estimator with" +
+                     (prefetch ? "" : "out") + " prefetch\n" + times;
   text += "swapped     " + std::to_string(bytes.swapped()) + " bytes (" +
           planner::bytesText(bytes.swapped()) +
           "), without the batch's inputs\n";

@@ -123,8 +123,7 @@ std::string boundsText(const Planned &planned) {
                      times(planned.boundSeconds) + " times that\n";
   // Where a bound of other groups is the least, the distance says little.
   if (planned.groupsBoundSeconds > planned.boundSeconds)
-    text += "none of " + std::to_string(planned.plan.groups) +
-            (planned.plan.groups == 1 ? " group" : " groups") +
+    text += "none of " + countText(planned.plan.groups, "group") +
             " is faster than " + secondsText(planned.groupsBoundSeconds) +
             ": " + times(planned.groupsBoundSeconds) + " times\n";
   return text;

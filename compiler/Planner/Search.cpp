@@ -225,12 +225,15 @@ private:
 
   void searchLayouts() {
     searchForms(space.forms());
-    std::vector<Form> narrower = space.narrowerForms();
-    std::stable_sort(narrower.begin(), narrower.end(), [&](Form a, Form b) {
-      return space.computeBound(a) < space.computeBound(b);
-    });
-    for (Form form : narrower)
-      if (space.computeBound(form) < trials.best())
+    // The most promising first: what they find leaves others out.
+    std::vector<std::pair<double, Form>> narrower;
+    for (Form form : space.narrowerForms())
+      narrower.push_back({space.computeBound(form), form});
+    std::stable_sort(
+        narrower.begin(), narrower.end(),
+        [](const auto &a, const auto &b) { return a.first < b.first; });
+    for (const auto &[bound, form] : narrower)
+      if (bound < trials.best())
         searchForms({form});
   }
 

@@ -8,6 +8,7 @@
 #include "compiler/Planner/SearchSpace.h"
 
 #include "compiler/Planner/Build.h"
+#include "compiler/Planner/Text.h"
 
 #include <algorithm>
 #include <functional>
@@ -17,8 +18,7 @@
 namespace harmony::planner {
 
 std::string formOf(const Layout &layout) {
-  std::string groups = std::to_string(layout.groups) + " group" +
-                       (layout.groups == 1 ? "" : "s");
+  std::string groups = countText(layout.groups, "group");
   if (layout.pipeline == 1)
     return layout.groups == 1 ? "1 device" : groups;
   return groups + " of " + std::to_string(layout.pipeline) + " devices, " +

@@ -115,7 +115,7 @@ public:
   void release(const Range &range) override;
   void signal() override {
     int64_t value = reached.fetch_add(1, std::memory_order_acq_rel) + 1;
-    signalOf(value).notify();
+    signals[signalOf(value)].notify();
   }
   void wait(const Queue &other, int64_t value) override;
   int64_t timeline() const override {
@@ -151,13 +151,10 @@ private:
   std::atomic<int64_t> reached{0};
   /// The timeline takes every value once, and who waits for one is not woken by
   /// all before it: a value is announced by one signal of several.
-  const Signal &signalOf(int64_t value) const {
-    return signals[static_cast<size_t>(value) % signals.size()];
-  }
-  Signal &signalOf(int64_t value) {
-    return signals[static_cast<size_t>(value) % signals.size()];
-  }
   std::array<Signal, 16> signals;
+  size_t signalOf(int64_t value) const {
+    return static_cast<size_t>(value) % signals.size();
+  }
 };
 
 // A kernel's context in the pool is its entry of the table.
@@ -515,7 +512,7 @@ void HostQueue::wait(const Queue &other, int64_t value) {
     return queue.timeline() >= value ||
            driver.aborted.load(std::memory_order_acquire);
   };
-  queue.signalOf(value).await(
+  queue.signals[queue.signalOf(value)].await(
       isOver, kind == HM_QUEUE_COMPUTE ? driver.spinOfCompute : spinTime);
   if (driver.options.timing)
     done.times.waits += secondsSince(start);
