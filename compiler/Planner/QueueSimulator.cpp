@@ -15,11 +15,17 @@
 // those that a chain of common links and resources ties to it: the machine's
 // links fall into domains, and only a domain that changed is filled anew.
 //
+// Where the queues stand when an execution is over, and how much longer each is
+// at work, determines all that follows. Once that is as it was one or two
+// executions before, those left take as long as the ones in between did, and
+// are not simulated.
+//
 //===----------------------------------------------------------------------===//
 
 #include "compiler/Planner/QueueSimulator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -148,6 +154,7 @@ public:
       toStart.push_back(static_cast<int>(q));
       unfinished += !isEmpty(static_cast<int>(q));
     }
+    behind = unfinished;
     while (true) {
       startReady();
       if (unfinished == 0)
@@ -155,6 +162,8 @@ public:
       for (int d : changed)
         shareAnew(domains[d]);
       changed.clear();
+      if (isOver && isPeriodic())
+        break;
       double next = nextEnd();
       if (next == never)
         break;
@@ -163,6 +172,8 @@ public:
     }
     QueueTimes times;
     times.finish = finish;
+    if (period > 0)
+      return times;
     for (size_t q = 0; q < queues.size(); ++q)
       if (queues[q].execution < executions && !isEmpty(static_cast<int>(q)))
         times.blocked = tasks[queues[q].task].event;
@@ -185,6 +196,12 @@ private:
     bool previousExecution;
     int64_t trips; ///< of the event
     int64_t lag, times, every;
+  };
+  /// A queue when an execution is over; seconds from then on.
+  struct Standing {
+    int task, ahead; ///< executions that it is through beyond that one
+    int64_t iteration;
+    double latency, work; ///< until those are over; 0: it awaits something
   };
   struct EventState {
     int64_t completed = 0; ///< iterations, all executions
@@ -214,7 +231,13 @@ private:
   };
 
   int executions, following;
-  int unfinished = 0; ///< queues that are not through all executions
+  int unfinished = 0;  ///< queues that are not through all executions
+  int execution = 0;   ///< the first that is not over
+  int behind = 0;      ///< queues that are not through it
+  bool isOver = false; ///< the one before `execution`, just now
+  int period = 0;      ///< executions after which all is as before; 0: unknown
+  /// After the last executions that are over, the last one first.
+  std::vector<Standing> standings[3];
   Tracks tracks;
   std::vector<QueueInterval> *record;
   std::vector<double> finish;
@@ -450,12 +473,72 @@ private:
         queue.iteration = 0;
         if (queue.task == queue.end) {
           queue.task = queue.begin;
-          if (++queue.execution == executions)
-            --unfinished;
+          passExecution(queue);
         }
       }
     }
     queue.checked = tasks[queue.task].waits;
+  }
+
+  void passExecution(QueueState &queue) {
+    if (++queue.execution == executions)
+      --unfinished;
+    if (queue.execution - 1 != execution || --behind > 0)
+      return;
+    isOver = true;
+    ++execution;
+    for (size_t q = 0; q < queues.size(); ++q)
+      behind +=
+          queues[q].execution == execution && !isEmpty(static_cast<int>(q));
+  }
+
+  /// When an execution is over, and what follows has begun. If so, sets the
+  /// times of the executions left.
+  bool isPeriodic() {
+    isOver = false;
+    if (record)
+      return false;
+    std::rotate(std::begin(standings), std::end(standings) - 1,
+                std::end(standings));
+    standings[0].resize(queues.size());
+    for (size_t q = 0; q < queues.size(); ++q) {
+      const QueueState &queue = queues[q];
+      // Through all of them it holds nothing up, whenever that was.
+      standings[0][q] = left(static_cast<int>(q))
+                            ? Standing{queue.task, queue.execution - execution,
+                                       queue.iteration, 0, 0}
+                            : Standing{none, 0, 0, 0, 0};
+    }
+    for (int q : computing)
+      standings[0][q].work = queues[q].over - now;
+    for (int d : listed)
+      for (int q : domains[d].active) {
+        standings[0][q].latency = std::max(0.0, queues[q].dataBegin - now);
+        standings[0][q].work = queues[q].over - now;
+      }
+    for (int p : {1, 2}) {
+      if (execution <= p || !areEqual(standings[0], standings[p]))
+        continue;
+      period = p;
+      for (int e = execution; e < executions; ++e)
+        finish[e] =
+            finish[e - p] + (finish[execution - 1] - finish[execution - 1 - p]);
+      return true;
+    }
+    return false;
+  }
+
+  bool areEqual(const std::vector<Standing> &x,
+                const std::vector<Standing> &y) const {
+    // Sums of the same terms from another time on differ by roundings.
+    double rounding = 1e-12 * now;
+    return std::equal(x.begin(), x.end(), y.begin(),
+                      [&](const Standing &a, const Standing &b) {
+                        return a.task == b.task && a.ahead == b.ahead &&
+                               a.iteration == b.iteration &&
+                               std::abs(a.latency - b.latency) <= rounding &&
+                               std::abs(a.work - b.work) <= rounding;
+                      });
   }
 };
 

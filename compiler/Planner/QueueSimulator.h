@@ -65,7 +65,9 @@ struct QueueTimes {
 /// Sharing::Static. `last`: where to put the intervals of the last execution,
 /// in the order in which they end; null: nowhere. `following`: further
 /// executions, simulated as far as they overlap with these, since what they do
-/// ahead shares links with the last. Takes about 0.1 us an
+/// ahead shares links with the last. Without `last`, executions behind one that
+/// leaves all as an earlier one did are not simulated: their times, which
+/// follow, may differ in the last bits. Takes about 0.1 us an
 /// iteration, and for transfers that share a link or resource with n others
 /// about n * 10 ns more.
 QueueTimes simulateQueues(const QueueWork &work, const Machine &machine,

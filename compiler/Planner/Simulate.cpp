@@ -11,6 +11,7 @@
 #include "compiler/Planner/QueueSimulator.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace harmony::planner {
 
@@ -84,6 +85,16 @@ QueueWork::Event queueEvent(const Plan &plan, const Problem &problem,
     result.waits.push_back({wait.event, wait.lag == Wait::whole ? -1 : wait.lag,
                             wait.times, wait.every, wait.previousStep});
   return result;
+}
+
+/// Sums of the same terms in another order differ in their last bits, which
+/// must not tell plans apart that take equally long.
+double withoutRounding(double seconds) {
+  constexpr int bits = 40;
+  int exponent = 0;
+  double mantissa = std::frexp(seconds, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(mantissa, bits)),
+                    exponent - bits);
 }
 
 int devicesUsed(const Plan &plan, const Machine &machine) {
@@ -165,8 +176,8 @@ std::vector<double> deviceSeconds(const Plan &plan, const Problem &problem,
 void simulate(Plan &plan, const Problem &problem, const Machine &machine) {
   QueueTimes times = execute(plan, problem, machine, nullptr);
   plan.firstSeconds = times.finish.front();
-  plan.seconds =
-      (times.finish[executions - 1] - times.finish[executions - 3]) / 2;
+  plan.seconds = withoutRounding(
+      (times.finish[executions - 1] - times.finish[executions - 3]) / 2);
   std::vector<double> busy = deviceSeconds(plan, problem, machine);
   plan.computeSeconds = *std::max_element(busy.begin(), busy.end());
 }

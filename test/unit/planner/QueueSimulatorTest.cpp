@@ -9,6 +9,7 @@
 
 #include "compiler/Planner/QueueSimulator.h"
 
+#include <cmath>
 #include <map>
 #include <random>
 
@@ -167,6 +168,51 @@ TEST(QueueSimulator, ExecutionsOverlapAndFillFirst) {
   Machine machine = Machine::uniform("m", 1, 1, 1, 0);
   QueueTimes times = simulateQueues(work, machine, 1, 3);
   EXPECT_EQ(times.finish, (std::vector<double>{2, 3, 4}));
+}
+
+TEST(QueueSimulator, WhatRepeatsNeedNotBeSimulated) {
+  std::mt19937 random(5);
+  auto below = [&](int n) { return static_cast<int>(random() % n); };
+  constexpr int executions = 9, ahead = 20;
+  int irregular = 0;
+  for (int round = 0; round < 300; ++round) {
+    Machine machine = Machine::uniform("m", 3, 1, 4, 0.25);
+    QueueWork work;
+    int queues = 2 + below(4);
+    work.queues.resize(queues);
+    for (int e = 0, count = queues + below(12); e < count; ++e) {
+      QueueWork::Event &event = work.events.emplace_back();
+      event.seconds = below(5);
+      if (below(2) == 0) {
+        event.link = below(static_cast<int>(machine.links.size()));
+        event.bytes = 1 + below(9);
+      }
+      work.queues[e % queues].push_back({{e}, 1});
+      // Of this execution an earlier event, of the one before any.
+      for (int waits = e == 0 ? 0 : below(3); waits > 0; --waits) {
+        QueueWork::Wait wait;
+        wait.event = below(e);
+        event.waits.push_back(wait);
+      }
+    }
+    for (QueueWork::Event &event : work.events) {
+      QueueWork::Wait wait;
+      wait.event = below(static_cast<int>(work.events.size()));
+      wait.previousExecution = true;
+      event.waits.push_back(wait);
+    }
+    std::vector<QueueInterval> last;
+    QueueTimes all = simulateQueues(work, machine, 3, executions, &last, ahead);
+    QueueTimes some =
+        simulateQueues(work, machine, 3, executions, nullptr, ahead);
+    ASSERT_EQ(some.finish.size(), all.finish.size());
+    for (int e = 0; e < executions; ++e)
+      EXPECT_NEAR(some.finish[e], all.finish[e], 1e-9 * all.finish[e])
+          << "round " << round << ", execution " << e;
+    double second = all.finish[1] - all.finish[0];
+    irregular += std::abs(all.finish[8] - all.finish[7] - second) > 1e-9;
+  }
+  EXPECT_GT(irregular, 20); // else the second's time would do
 }
 
 TEST(QueueSimulator, LastIterationsTakeMore) {
