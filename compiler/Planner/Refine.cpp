@@ -62,7 +62,7 @@ private:
   std::vector<size_t> startsOf(double most) const {
     constexpr size_t starts = 3;
     std::vector<size_t> begun;
-    std::set<std::string> forms;
+    std::set<PlacedForm> forms;
     std::vector<size_t> order = trials.byTime();
     for (size_t i : order) {
       const Layout &layout = trials[i].choices.layout;
@@ -159,7 +159,7 @@ private:
     std::set<size_t> begun;
     for (bool more = !options.layersPerPack; more && mayMove();) {
       more = false;
-      std::set<std::pair<std::string, Updates>> kinds;
+      std::set<std::pair<PlacedForm, Updates>> kinds;
       for (size_t i : trials.byTime()) {
         if (trials[i].seconds > close * trials.best() || !mayMove())
           break;

@@ -103,7 +103,7 @@ public:
     planned.boundSeconds = boundSeconds(problem, machine);
     planned.groupsBoundSeconds =
         boundSeconds(problem, machine, chosen.layout.groups);
-    planned.form = formOf(chosen.layout);
+    planned.form = name(formOf(chosen.layout));
     planned.runnersUp = trials.bestOfForms();
     return planned;
   }
@@ -278,7 +278,7 @@ private:
   }
 
   /// Whether the form's best so far is close enough.
-  bool mayWin(const std::string &form) const {
+  bool mayWin(const PlacedForm &form) const {
     constexpr double close = 1.3;
     double seconds = trials.bestOf(form);
     return seconds == std::numeric_limits<double>::infinity() ||

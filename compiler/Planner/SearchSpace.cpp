@@ -17,12 +17,17 @@
 
 namespace harmony::planner {
 
-std::string formOf(const Layout &layout) {
-  std::string groups = countText(layout.groups, "group");
-  if (layout.pipeline == 1)
-    return layout.groups == 1 ? "1 device" : groups;
-  return groups + " of " + std::to_string(layout.pipeline) + " devices, " +
-         (layout.placement == Placement::Ring ? "ring" : "mirror");
+PlacedForm formOf(const Layout &layout) {
+  return {layout.groups, layout.pipeline,
+          layout.pipeline == 1 ? Placement::Mirror : layout.placement};
+}
+
+std::string name(const PlacedForm &form) {
+  std::string groups = countText(form.groups, "group");
+  if (form.pipeline == 1)
+    return form.groups == 1 ? "1 device" : groups;
+  return groups + " of " + std::to_string(form.pipeline) + " devices, " +
+         (form.placement == Placement::Ring ? "ring" : "mirror");
 }
 
 void SearchSpace::checkPins() const {

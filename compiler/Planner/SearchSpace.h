@@ -15,6 +15,8 @@
 #include "compiler/Planner/Filling.h"
 #include "compiler/Planner/Search.h"
 
+#include <tuple>
+
 namespace harmony::planner {
 
 /// Data-parallel groups of pipelines.
@@ -22,8 +24,24 @@ struct Form {
   int groups = 1, pipeline = 1;
 };
 
+/// What plans are compared by: a form, and how its packs lie on the devices.
+/// One device a group has one placement.
+struct PlacedForm {
+  int groups = 1, pipeline = 1;
+  Placement placement = Placement::Mirror;
+
+  bool operator==(const PlacedForm &o) const { return key() == o.key(); }
+  bool operator<(const PlacedForm &o) const { return key() < o.key(); }
+
+private:
+  /// Mirrors come before rings.
+  std::tuple<int, int, bool> key() const {
+    return {groups, pipeline, placement == Placement::Ring};
+  }
+};
+PlacedForm formOf(const Layout &layout);
 /// In words: "8 groups", "2 groups of 4 devices, ring".
-std::string formOf(const Layout &layout);
+std::string name(const PlacedForm &form);
 
 class SearchSpace {
 public:

@@ -63,7 +63,7 @@ std::vector<Updates> Trials::otherPlaces(int groups) const {
   return places;
 }
 
-double Trials::bestOf(const std::string &form) const {
+double Trials::bestOf(const PlacedForm &form) const {
   double seconds = std::numeric_limits<double>::infinity();
   for (const Trial &trial : list)
     if (formOf(trial.choices.layout) == form)
@@ -83,7 +83,7 @@ std::vector<size_t> Trials::byTime() const {
 }
 
 std::vector<RunnerUp> Trials::bestOfForms() const {
-  std::map<std::string, const Trial *> best;
+  std::map<PlacedForm, const Trial *> best;
   for (const Trial &trial : list) {
     const Trial *&of = best[formOf(trial.choices.layout)];
     if (!of || trial.seconds < of->seconds)
@@ -100,7 +100,7 @@ std::vector<RunnerUp> Trials::bestOfForms() const {
     for (int p = 0; p < backward; ++p)
       sizes.insert(layout.backwardSize(p));
     int turn = backward > 0 ? layout.turnPacks : 0;
-    forms.push_back({form,
+    forms.push_back({name(form),
                      {sizes.begin(), sizes.end()},
                      forward + turn,
                      backward,

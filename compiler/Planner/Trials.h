@@ -73,7 +73,7 @@ public:
   /// Seconds; infinity: none.
   double best() const { return bestSeconds; }
   /// Of those of a form (formOf); infinity: none.
-  double bestOf(const std::string &form) const;
+  double bestOf(const PlacedForm &form) const;
   /// Indices, the fastest first.
   std::vector<size_t> byTime() const;
   std::vector<RunnerUp> bestOfForms() const;
