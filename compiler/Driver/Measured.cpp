@@ -25,7 +25,6 @@
 #include <iostream>
 #include <memory>
 #include <regex>
-#include <sstream>
 #include <string_view>
 #include <thread>
 #include <unistd.h>
@@ -203,15 +202,6 @@ int harmony::machineCommand(const CompilerOptions &options,
 // Measured costs
 //===----------------------------------------------------------------------===//
 
-static std::optional<std::string> readText(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file)
-    return std::nullopt;
-  return text.str();
-}
-
 std::optional<planner::Measurements>
 harmony::readMeasurements(const std::string &path, std::string &error) {
   try {
@@ -286,15 +276,20 @@ std::string harmony::readNumericsKey(const std::string &source,
                    std::string_view(rest, sizeof(rest)) == "ELF";
   }
   if (first == '{') {
-    json document = json::parse(*readText(source), nullptr,
-                                /*allow_exceptions=*/false);
+    json document;
+    try {
+      document = planner::readJson(source);
+    } catch (const planner::Error &e) {
+      error = std::string("--keep-numerics ") + e.what();
+      return "";
+    }
     auto take = [&](const json &place) {
       if (place.is_object() && place.contains("numerics_key") &&
           place["numerics_key"].is_string())
         key = place["numerics_key"].get<std::string>();
     };
     take(document);
-    if (document.is_object() && document.contains("summary"))
+    if (document.contains("summary"))
       take(document["summary"]);
   } else if (isExecutable) {
     try {

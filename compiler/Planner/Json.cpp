@@ -7,9 +7,6 @@
 
 #include "compiler/Planner/JsonReader.h"
 
-#include <fstream>
-#include <sstream>
-
 namespace harmony::planner {
 
 //===----------------------------------------------------------------------===//
@@ -299,27 +296,6 @@ Plan planFromJson(const json &document, const std::string &where) {
 //===----------------------------------------------------------------------===//
 // Text and summary
 //===----------------------------------------------------------------------===//
-
-json parseJson(const std::string &text, const std::string &where) {
-  try {
-    return json::parse(text);
-  } catch (const json::exception &error) {
-    // The library's text begins with a number of its own, in brackets.
-    std::string what = error.what();
-    size_t number = what.find("] ");
-    throw Error(where + ": is not JSON: " +
-                what.substr(number == std::string::npos ? 0 : number + 2));
-  }
-}
-
-json readJson(const std::string &path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file)
-    throw Error(path + ": cannot be read");
-  return parseJson(text.str(), path);
-}
 
 std::string useOfSchema(const std::string &schema) {
   static constexpr struct {

@@ -32,7 +32,8 @@ Problem problemFromJson(const nlohmann::json &json, const std::string &where);
 Machine machineFromJson(const nlohmann::json &json, const std::string &where);
 Plan planFromJson(const nlohmann::json &json, const std::string &where);
 
-/// Parses text; Error with line and column on malformed JSON.
+/// Parses text; Error with line and column on malformed JSON, and on a key that
+/// an object has twice or values nested over 64 levels deep.
 nlohmann::json parseJson(const std::string &text, const std::string &where);
 
 /// The same of a file's text; Error too if it cannot be read.

@@ -214,6 +214,34 @@ TEST(Json, DamagedMachinesAreRefused) {
   }
 }
 
+TEST(Json, TextThatMeansTwoThingsOrNoneIsRefused) {
+  auto refusal = [](const std::string &text) -> std::string {
+    try {
+      parseJson(text, "m.json");
+    } catch (const Error &error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(R"({"a": [1, {"b": null}], "b": {"a": 2}})"), "");
+  EXPECT_EQ(refusal("{\"a\": 1,\n \"a\": 1}"),
+            "m.json: key 'a' is there twice, the second time in line 2");
+  EXPECT_EQ(refusal("{\"devices\": [{\"name\": 0},\n{\"memory\": {\n"
+                    "\"rates\": [],\n\"\\u0072ates\":\n[]}}]}"),
+            "m.json.devices[1].memory: key 'rates' is there twice, the second "
+            "time in line 4");
+  EXPECT_EQ(refusal("{\"a\": 1,\n\"b\" 2}").substr(0, 41),
+            "m.json: is not JSON: parse error at line ");
+  EXPECT_EQ(refusal("[1e999]"),
+            "m.json: is not JSON: number overflow parsing '1e999'");
+  auto nested = [](int levels) {
+    return std::string(levels, '[') + std::string(levels, ']');
+  };
+  EXPECT_EQ(refusal(nested(64)), "");
+  EXPECT_EQ(refusal("\n" + nested(1000000)),
+            "m.json: line 2 is nested more than 64 levels deep");
+}
+
 TEST(Json, NamesKeyValueAndWhatIsAccepted) {
   struct Row {
     const char *message;
