@@ -8,18 +8,12 @@
 #include "compiler/Planner/Filling.h"
 
 #include "compiler/Planner/LayerPacks.h"
+#include "compiler/Planner/SearchPolicy.h"
 
 #include <algorithm>
 #include <limits>
 
 namespace harmony::planner {
-
-namespace {
-
-/// A ladder's height is found to a part of it.
-constexpr int resolution = 32;
-
-} // namespace
 
 Filling::Filling(const Problem &problem, const Machine &machine,
                  const SearchOptions &options, int others, bool othersGather)
@@ -181,7 +175,7 @@ void Filling::keepOutputs(Decisions &decisions) const {
 // Climbing
 //===----------------------------------------------------------------------===//
 
-const Filling::OneGroup *Filling::oneGroupOf(int groups) const {
+const Filling::OneGroup *Filling::oneGroupOf(int groups) {
   auto [it, isNew] = oneGroups.insert({groups, std::nullopt});
   std::optional<OneGroup> &one = it->second;
   if (!isNew)
@@ -206,7 +200,7 @@ const Filling::OneGroup *Filling::oneGroupOf(int groups) const {
 }
 
 std::vector<int64_t> Filling::peaksOf(const Problem &of, const Machine &on,
-                                      const Choices &choices) const {
+                                      const Choices &choices) {
   for (const Known &last : known)
     if (last.of == &of && last.choices == choices)
       return last.peaks;
@@ -220,7 +214,7 @@ std::vector<int64_t> Filling::peaksOf(const Problem &of, const Machine &on,
 }
 
 std::vector<int64_t> Filling::peaksOfOne(const OneGroup &one,
-                                         const Decisions &decisions) const {
+                                         const Decisions &decisions) {
   Choices choices = decisions.choices;
   choices.others = choices.groups - 1;
   choices.groups = 1;
@@ -235,8 +229,7 @@ std::vector<int64_t> Filling::peaksOfOne(const OneGroup &one,
   return peaksOf(one.problem, one.machine, choices);
 }
 
-Limits Filling::lessOthers(const Decisions &decisions,
-                           const Limits &limits) const {
+Limits Filling::lessOthers(const Decisions &decisions, const Limits &limits) {
   const OneGroup *one = oneGroupOf(decisions.layout.groups);
   if (!one)
     return limits;
@@ -249,7 +242,7 @@ Limits Filling::lessOthers(const Decisions &decisions,
 }
 
 std::vector<int64_t> Filling::excess(const Decisions &decisions,
-                                     const Limits &limits) const {
+                                     const Limits &limits) {
   const OneGroup *one = oneGroupOf(decisions.layout.groups);
   std::vector<int64_t> peaks =
       one ? peaksOfOne(*one, decisions)
@@ -265,7 +258,7 @@ std::vector<int64_t> Filling::excess(const Decisions &decisions,
   return result;
 }
 
-bool Filling::fits(const Decisions &decisions, const Limits &limits) const {
+bool Filling::fits(const Decisions &decisions, const Limits &limits) {
   for (int64_t bytes : excess(decisions, limits))
     if (bytes > 0)
       return false;
@@ -278,7 +271,7 @@ bool Filling::fits(const Decisions &decisions, const Limits &limits) const {
 /// places reach it. As a place's memory also depends on the others', heights
 /// that do not fit together are lowered until they do.
 Decisions Filling::climb(const Decisions &from, const Ladder &ladder,
-                         const Limits &limits) const {
+                         const Limits &limits) {
   int items = static_cast<int>(ladder.places.size());
   int places = from.layout.pipeline;
   if (items == 0)
@@ -307,18 +300,20 @@ Decisions Filling::climb(const Decisions &from, const Ladder &ladder,
   if (std::none_of(above.begin(), above.end(),
                    [](int64_t bytes) { return bytes > 0; }))
     return all;
+  auto step = [&](int q) {
+    return std::max(1, count[q] / SearchPolicy::heightParts);
+  };
   std::vector<int> low(places, 0), high = count;
   std::vector<int64_t> below = excess(from, limits);
   for (int q = 0; q < places; ++q)
     if (above[q] <= 0)
       low[q] = count[q];
-  constexpr int mostProbes = 6;
-  for (int probe = 0; probe < mostProbes; ++probe) {
+  for (int probe = 0; probe < SearchPolicy::heightProbes; ++probe) {
     std::vector<int> middle = low;
     bool open = false;
     for (int q = 0; q < places; ++q) {
       int between = high[q] - low[q];
-      if (between <= std::max(1, count[q] / resolution))
+      if (between <= step(q))
         continue;
       open = true;
       double room = static_cast<double>(-below[q]);
@@ -338,7 +333,6 @@ Decisions Filling::climb(const Decisions &from, const Ladder &ladder,
       }
   }
   // Nothing taken is what fits for sure.
-  auto step = [&](int q) { return std::max(1, count[q] / resolution); };
   for (bool lowered = places > 1; lowered;) {
     Decisions decisions = taken(low);
     std::vector<int64_t> found = excess(decisions, limits);
@@ -360,15 +354,14 @@ Decisions Filling::climb(const Decisions &from, const Ladder &ladder,
 }
 
 Decisions Filling::climb(Decisions from, const Strategy &strategy,
-                         const Limits &limits) const {
+                         const Limits &limits) {
   for (Rung rung : strategy)
     from = climb(from, ladder(rung, from), limits);
   return from;
 }
 
-std::optional<Decisions> Filling::resident(const Layout &layout,
-                                           Updates updates,
-                                           const Limits &limits) const {
+std::optional<Decisions>
+Filling::resident(const Layout &layout, Updates updates, const Limits &limits) {
   Decisions decisions = base(layout, updates);
   Ladder all = tensorLadder(decisions, true);
   for (int i = 0; i < static_cast<int>(all.places.size()); ++i)

@@ -73,12 +73,12 @@ public:
 
   /// Climbs the ladders of a strategy in order, from what fits `limits`.
   Decisions climb(Decisions from, const Strategy &strategy,
-                  const Limits &limits) const;
+                  const Limits &limits);
 
   /// Everything resident; look-ahead and slots as far as they fit. Nothing if
   /// it does not fit.
   std::optional<Decisions> resident(const Layout &layout, Updates updates,
-                                    const Limits &limits) const;
+                                    const Limits &limits);
 
   /// Whether Mixed differs from the other two.
   bool canMix(int groups) const;
@@ -95,13 +95,13 @@ public:
     Machine machine;
   };
   /// Null: groups are not equal.
-  const OneGroup *oneGroupOf(int groups) const;
+  const OneGroup *oneGroupOf(int groups);
 
-  bool fits(const Decisions &decisions, const Limits &limits) const;
+  bool fits(const Decisions &decisions, const Limits &limits);
 
   /// What equal groups take beside what one of them would take alone, which is
   /// what the others' places are judged by: parts of gradients from elsewhere.
-  Limits lessOthers(const Decisions &decisions, const Limits &limits) const;
+  Limits lessOthers(const Decisions &decisions, const Limits &limits);
 
   bool stay() const { return options.residency == Residency::Auto; }
   bool keepAll() const {
@@ -109,7 +109,7 @@ public:
   }
 
   /// The plan of some choices: see PlanBuilder::build.
-  Draft &build(const Choices &choices) const {
+  Draft &build(const Choices &choices) {
     return builderOf(problem, machine).build(choices);
   }
 
@@ -124,10 +124,10 @@ private:
   const int others;
   const bool othersGather;
   std::vector<int> firstLayer, lastLayer; ///< of each tensor's uses, -1: none
-  mutable int64_t built = 0;
+  int64_t built = 0;
 
-  mutable std::map<int, std::optional<OneGroup>> oneGroups; ///< by count
-  mutable std::map<const Problem *, PlanBuilder> builders;
+  std::map<int, std::optional<OneGroup>> oneGroups; ///< by count
+  std::map<const Problem *, PlanBuilder> builders;
 
   /// What was built last: a ladder begins where another one ends.
   struct Known {
@@ -135,7 +135,7 @@ private:
     Choices choices;
     std::vector<int64_t> peaks;
   };
-  mutable std::deque<Known> known;
+  std::deque<Known> known;
 
   /// The places in the pipeline whose memory a decision takes, and what to do.
   struct Ladder {
@@ -156,19 +156,18 @@ private:
   std::vector<int> tensorOrder() const;
   void keepOutputs(Decisions &decisions) const;
 
-  PlanBuilder &builderOf(const Problem &of, const Machine &on) const {
+  PlanBuilder &builderOf(const Problem &of, const Machine &on) {
     return builders.try_emplace(&of, of, on).first->second;
   }
   /// By device, of what build() makes.
   std::vector<int64_t> peaksOf(const Problem &of, const Machine &on,
-                               const Choices &choices) const;
+                               const Choices &choices);
   std::vector<int64_t> peaksOfOne(const OneGroup &one,
-                                  const Decisions &decisions) const;
+                                  const Decisions &decisions);
   /// By place: by how many bytes a device there is above its limit.
-  std::vector<int64_t> excess(const Decisions &decisions,
-                              const Limits &limits) const;
+  std::vector<int64_t> excess(const Decisions &decisions, const Limits &limits);
   Decisions climb(const Decisions &from, const Ladder &ladder,
-                  const Limits &limits) const;
+                  const Limits &limits);
 };
 
 } // namespace harmony::planner

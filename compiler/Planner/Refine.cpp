@@ -19,35 +19,36 @@ namespace {
 
 class Refiner {
 public:
-  Refiner(const Problem &problem, Trials &trials, const SearchSpace &space,
-          const Shapes &shapes, Estimator &estimator,
-          const SearchOptions &options)
-      : problem(problem), trials(trials), space(space), shapes(shapes),
-        estimator(estimator), options(options) {}
+  Refiner(SearchContext &context, Trials &trials)
+      : problem(context.problem), options(context.options),
+        space(context.space), shapes(context.shapes),
+        estimator(context.estimator), trials(trials) {}
 
   /// Estimates are trusted first. Where there is effort left, as for small
   /// problems, what is not much slower is stepped from too.
   void run() {
-    stepWithin(1.07, true, [&] { return trials.mayGoOn(); });
-    stepWithin(1.2, false, [&] { return trials.mayTry(); });
+    stepWithin(SearchPolicy::startsTrusting, true,
+               [&] { return trials.mayGoOn(); });
+    stepWithin(SearchPolicy::startsNotTrusting, false,
+               [&] { return trials.mayTry(); });
     moveEnds();
   }
 
 private:
   const Problem &problem;
-  Trials &trials;
-  const SearchSpace &space;
-  const Shapes &shapes;
-  Estimator &estimator;
   const SearchOptions &options;
+  const SearchSpace &space;
+  Shapes &shapes;
+  Estimator &estimator;
+  Trials &trials;
 
   /// Steps from what takes no longer than `hopeful` times the best, and then
   /// from what is better than that. `trusting`: estimates of what moves.
   void stepWithin(double hopeful, bool trusting,
                   const std::function<bool()> &mayStep) {
-    constexpr double close = 1.05; // times the best
     std::vector<size_t> begun = startsOf(hopeful);
-    for (double most = hopeful; !begun.empty() && mayStep(); most = close) {
+    for (double most = hopeful; !begun.empty() && mayStep();
+         most = SearchPolicy::againFrom) {
       std::vector<size_t> better;
       for (size_t start : begun)
         if (trials[start].seconds < most * trials.best() && mayStep())
@@ -60,7 +61,6 @@ private:
   /// The three best that differ in packs, and the best of every other form that
   /// is within `most` times the best: they take turns.
   std::vector<size_t> startsOf(double most) const {
-    constexpr size_t starts = 3;
     std::vector<size_t> begun;
     std::set<PlacedForm> forms;
     std::vector<size_t> order = trials.byTime();
@@ -76,7 +76,7 @@ private:
       });
       bool isFirst = forms.insert(formOf(layout)).second &&
                      trials[i].seconds < most * trials.best();
-      if (isFirst || (isNew && begun.size() < starts))
+      if (isFirst || (isNew && begun.size() < SearchPolicy::starts))
         begun.push_back(i);
     }
     return begun;
@@ -115,8 +115,9 @@ private:
     toBest();
     tryRuns(from);
     toBest();
-    constexpr double better = 0.9995;
-    return trials[from].seconds < trials[begin].seconds * better ? from : begin;
+    return trials[from].seconds < trials[begin].seconds * SearchPolicy::gain
+               ? from
+               : begin;
   }
 
   void changeUpdates(size_t from, Updates updates, bool trusting) {
@@ -129,13 +130,12 @@ private:
 
   /// Two packs become one, and again, as long as that is better.
   void join(size_t from) {
-    constexpr size_t most = 6; // with the best estimates
     for (bool more = !options.layersPerPack; more;) {
       more = false;
       std::vector<Proposal> proposals =
           proposalsOf(from, joinsOf(problem, trials.layoutOf(from)));
-      if (proposals.size() > most)
-        proposals.resize(most);
+      if (proposals.size() > SearchPolicy::joins)
+        proposals.resize(SearchPolicy::joins);
       for (const Proposal &proposal : proposals) {
         if (!trials.mayGoOn())
           return;
@@ -152,16 +152,14 @@ private:
   /// slower than the best: one end of packs after the other until that is
   /// better, and the other steps where none is.
   void moveEnds() {
-    constexpr double close = 1.1;        // times the best
-    constexpr double better = 0.9995;    // times what is moved
-    constexpr double partOfEffort = 0.8; // for layouts
-    auto mayMove = [&] { return trials.mayTry(partOfEffort); };
+    auto mayMove = [&] { return trials.mayTry(SearchPolicy::partForEnds); };
     std::set<size_t> begun;
     for (bool more = !options.layersPerPack; more && mayMove();) {
       more = false;
       std::set<std::pair<PlacedForm, Updates>> kinds;
       for (size_t i : trials.byTime()) {
-        if (trials[i].seconds > close * trials.best() || !mayMove())
+        if (trials[i].seconds > SearchPolicy::endsMayWin * trials.best() ||
+            !mayMove())
           break;
         const Trial &trial = trials[i];
         if (!trial.origin.strategy || trial.origin.refined || isAtBound(i) ||
@@ -174,7 +172,7 @@ private:
         for (const Proposal &proposal :
              proposalsOf(i, movesOf(problem, trials.layoutOf(i))))
           if (!moved && mayMove())
-            moved = findBetter(i, proposal, better).has_value();
+            moved = findBetter(i, proposal, SearchPolicy::gain).has_value();
         if (!moved && mayMove())
           stepFrom(i, /*trusting=*/false);
       }
@@ -210,11 +208,11 @@ private:
   /// With its own order of filling, if what stays was taken over; with the
   /// others where a device waits.
   void climbAgain(size_t from) {
-    constexpr double waits = 1.02;
     Layout layout = trials.layoutOf(from);
     Origin origin = trials[from].origin;
     Updates updates = trials[from].choices.updates;
-    bool waiting = trials[from].seconds > waits * trials[from].computeSeconds;
+    bool waiting = trials[from].seconds >
+                   SearchPolicy::waits * trials[from].computeSeconds;
     for (const Strategy &strategy : strategies) {
       bool own = &strategy == origin.strategy;
       if (trials.mayGoOn() && (own ? !origin.climbed : waiting))
@@ -273,19 +271,16 @@ private:
         proposals.push_back({other, layout, updates, cost});
     }
     std::stable_sort(proposals.begin(), proposals.end(), isBetter);
-    constexpr size_t most = 16;
-    if (proposals.size() > most)
-      proposals.resize(most);
+    if (proposals.size() > SearchPolicy::shapesAround)
+      proposals.resize(SearchPolicy::shapesAround);
     return proposals;
   }
 };
 
 } // namespace
 
-void refine(const Problem &problem, Trials &trials, const SearchSpace &space,
-            const Shapes &shapes, Estimator &estimator,
-            const SearchOptions &options) {
-  Refiner(problem, trials, space, shapes, estimator, options).run();
+void refine(SearchContext &context, Trials &trials) {
+  Refiner(context, trials).run();
 }
 
 } // namespace harmony::planner

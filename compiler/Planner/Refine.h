@@ -12,7 +12,6 @@
 #ifndef COMPILER_PLANNER_REFINE_H
 #define COMPILER_PLANNER_REFINE_H
 
-#include "compiler/Planner/SearchSpace.h"
 #include "compiler/Planner/Trials.h"
 
 namespace harmony::planner {
@@ -21,9 +20,7 @@ namespace harmony::planner {
 /// left: other orders of filling, other places of updates, fewer packs, other
 /// shapes, more Runs and fewer; then, around the best of each kind, ends of
 /// packs.
-void refine(const Problem &problem, Trials &trials, const SearchSpace &space,
-            const Shapes &shapes, Estimator &estimator,
-            const SearchOptions &options);
+void refine(SearchContext &context, Trials &trials);
 
 } // namespace harmony::planner
 

@@ -34,30 +34,24 @@ namespace harmony::planner {
 
 namespace {
 
-/// See Trials::limitEffort: about half a second each.
-int64_t mostEffortFor(const Problem &problem) {
-  return 600'000 * std::clamp(problem.layerCount(), 500, 1500) / 500;
-}
-
 class Search {
 public:
   Search(const Problem &problem, const Machine &machine,
          const SearchOptions &options)
-      : Search(problem, machine, options, machine, 0, false) {}
+      : Search(problem, machine, options, machine,
+               SearchPolicy::effortFor(problem), 0, false) {}
 
-  /// Of equal groups one alone, with its part of what links share; `whole`:
-  /// the machine that estimates are made for.
+  /// Of equal groups one alone, with its part of what links share; `estimated`
+  /// and `effort`: see SearchContext.
   Search(const Problem &problem, const Machine &machine,
-         const SearchOptions &options, const Machine &whole, int others,
-         bool othersGather)
-      : problem(problem), machine(machine), options(options),
-        space(problem, machine, options), estimator(problem, whole),
-        shapes(problem, whole),
-        trials(problem, machine, options, shapes, space, others, othersGather),
+         const SearchOptions &options, const Machine &estimated, int64_t effort,
+         int others, bool othersGather)
+      : context(problem, machine, options, estimated, effort), problem(problem),
+        machine(machine), options(options), space(context.space),
+        shapes(context.shapes), trials(context, others, othersGather),
         filling(trials.filling),
         devices(static_cast<int>(machine.devices.size())) {
     space.checkPins();
-    trials.limitEffort(mostEffortFor(problem));
   }
 
   /// Of the least plans, the one of least peak among those that fit, if any do.
@@ -109,12 +103,12 @@ public:
   }
 
 private:
-  const Problem &problem;
+  SearchContext context;
+  const Problem &problem; ///< of the context, and so are these:
   const Machine &machine;
   const SearchOptions &options;
-  SearchSpace space;
-  Estimator estimator;
-  Shapes shapes;
+  SearchSpace &space;
+  Shapes &shapes;
   Trials trials;
   Filling &filling; ///< of the trials
   int devices;
@@ -137,7 +131,7 @@ private:
     return leasts;
   }
 
-  Layout leastLayout(Form form) const {
+  Layout leastLayout(Form form) {
     return uniformLayout(
         problem, form.groups, form.pipeline,
         filling.keepAll() ? Placement::Mirror : Placement::Ring,
@@ -147,17 +141,17 @@ private:
 
   /// With more microbatches where nothing fits otherwise.
   void searchSizes() {
-    for (;; space.mostTrips *= 10) {
+    for (;; space.limitTrips(10 * space.mostTrips())) {
       if (problem.training)
         searchLayouts();
       else
         for (int64_t u : space.microbatchOrder({1, 1}))
           searchEvaluation(u);
-      if (!trials.empty() || space.mostTrips >= problem.batch)
+      if (!trials.empty() || space.mostTrips() >= problem.batch)
         break;
     }
     if (problem.training)
-      refine(problem, trials, space, shapes, estimator, options);
+      refine(context, trials);
   }
 
   void considerRandom() {
@@ -173,7 +167,6 @@ private:
     double bound = space.computeBound({1, 1}, u);
     if (bound >= trials.best())
       return;
-    constexpr int further = 6;
     int tried = 0;
     std::vector<std::vector<int>> partitions;
     if (options.layersPerPack)
@@ -188,7 +181,8 @@ private:
         continue;
       // A plan at the bound of this microbatch that swaps nothing is not
       // beaten.
-      if (++tried > further || trials.isAt(trials.size() - 1, bound))
+      if (++tried > SearchPolicy::furtherPartitions ||
+          trials.isAt(trials.size() - 1, bound))
         break;
     }
   }
@@ -269,8 +263,7 @@ private:
     for (std::vector<Proposal> &proposals : classes)
       if (begun.insert(proposals.front().layout.groups).second)
         tryNext(proposals, 0, /*always=*/true);
-    constexpr size_t deepest = 4;
-    for (size_t depth = 0; depth < deepest; ++depth)
+    for (size_t depth = 0; depth < SearchPolicy::layoutsOfClass; ++depth)
       for (std::vector<Proposal> &proposals : classes)
         if (depth < proposals.size() && trials.mayTry() &&
             mayWin(formOf(proposals[depth].layout)))
@@ -279,10 +272,9 @@ private:
 
   /// Whether the form's best so far is close enough.
   bool mayWin(const PlacedForm &form) const {
-    constexpr double close = 1.3;
     double seconds = trials.bestOf(form);
     return seconds == std::numeric_limits<double>::infinity() ||
-           seconds <= close * trials.best();
+           seconds <= SearchPolicy::formMayWin * trials.best();
   }
 
   /// Equal groups of one device do the same: the best plans of one alone, which
@@ -297,29 +289,26 @@ private:
     Machine estimated = aloneOf(*one, groups, true);
     SearchOptions alone = options;
     alone.schedule = Schedule::Auto;
-    Search search(one->problem, single, alone, estimated, groups - 1,
+    Search search(one->problem, single, alone, estimated,
+                  SearchPolicy::effortAlone(context.effort), groups - 1,
                   machine.hasLink(0, 1));
-    search.trials.limitEffort(mostEffortFor(problem) * 4 / 5); // small plans
-    search.space.mostTrips = space.mostTrips;
+    search.space.limitTrips(space.mostTrips());
     search.searchLayouts();
-    refine(one->problem, search.trials, search.space, search.shapes,
-           search.estimator, alone);
+    refine(search.context, search.trials);
     effortAlone += search.filling.effort();
-    constexpr size_t most = 4;
-    constexpr double close = 1.05; // times the best
     std::vector<Layout> seen;
     for (size_t i : search.trials.byTime()) {
       const Trial &trial = search.trials[i];
-      if (!trial.origin.strategy || seen.size() == most ||
-          trial.seconds > close * search.trials.best())
+      if (!trial.origin.strategy ||
+          seen.size() == SearchPolicy::takenFromOneGroup ||
+          trial.seconds > SearchPolicy::takenMayBe * search.trials.best())
         continue;
       Origin origin = trial.origin;
       if (origin.shape)
         origin.shape->groups = groups;
       if (origin.layout)
         origin.layout->groups = groups;
-      Layout layout =
-          origin.layout ? *origin.layout : shapes.layoutOf(*origin.shape);
+      Layout layout = trials.layoutOf(origin);
       // Of those with as many packs the fastest: the others are hardly slower,
       // or all do not fit.
       if (std::any_of(seen.begin(), seen.end(), [&](const Layout &other) {
@@ -364,15 +353,14 @@ private:
   }
 
   /// `always`: however many events were built, and however it is estimated.
-  /// Estimates are hardly ever above what is found, by 1 % in one of a hundred.
   void tryNext(std::vector<Proposal> &proposals, size_t at,
                bool always = false) {
-    constexpr double hopeless = 1.03; // times the best
     // Those that do not fit even where nothing stays give way to the next.
     while (at < proposals.size() && (always || trials.mayTry())) {
       const Proposal &proposal = proposals[at];
       if (proposal.cost.compute >= trials.best() ||
-          (!always && proposal.cost.seconds > hopeless * trials.best()) ||
+          (!always && proposal.cost.seconds >
+                          SearchPolicy::estimateMayWin * trials.best()) ||
           (!proposal.cost.fits && !trials.empty()))
         return;
       if (std::optional<size_t> same = trials.find(proposal.layout)) {
@@ -399,7 +387,7 @@ private:
       for (const Proposal &other : proposals)
         if (other.layout == layout)
           return;
-      LayoutCost cost = estimator.estimate(layout, updates);
+      LayoutCost cost = context.estimator.estimate(layout, updates);
       if (cost.compute < trials.best())
         proposals.push_back({shape, std::move(layout), updates, cost});
     };

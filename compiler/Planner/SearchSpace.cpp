@@ -169,7 +169,7 @@ std::vector<int64_t> SearchSpace::triedMicrobatches(int groups) const {
   std::vector<int64_t> sizes = microbatches(groups);
   int64_t share = sharesOf(problem.batch, groups).front();
   auto first = std::find_if(sizes.begin(), sizes.end(),
-                            [&](int64_t u) { return share / u <= mostTrips; });
+                            [&](int64_t u) { return share / u <= most; });
   if (first != sizes.end())
     sizes.erase(sizes.begin(), first);
   return sizes;

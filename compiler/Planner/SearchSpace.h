@@ -14,6 +14,7 @@
 
 #include "compiler/Planner/Filling.h"
 #include "compiler/Planner/Search.h"
+#include "compiler/Planner/SearchPolicy.h"
 
 #include <tuple>
 
@@ -71,10 +72,11 @@ public:
   /// Sizes that the shares of so many groups can be split into, ascending.
   std::vector<int64_t> microbatches(int groups) const;
 
-  /// Those of them with which a group has no more than `mostTrips`
-  /// microbatches, each of which is simulated, or all if there are none.
+  /// Those of them with which a group has no more than mostTrips()
+  /// microbatches, or all if there are none.
   std::vector<int64_t> triedMicrobatches(int groups) const;
-  int64_t mostTrips = 10'000;
+  int64_t mostTrips() const { return most; }
+  void limitTrips(int64_t trips) { most = trips; }
 
   /// The same, those of the least computeBound first.
   std::vector<int64_t> microbatchOrder(Form form) const;
@@ -89,6 +91,7 @@ private:
   const Problem &problem;
   const SearchOptions &options;
   int devices;
+  int64_t most = SearchPolicy::mostTrips;
 };
 
 } // namespace harmony::planner

@@ -87,7 +87,7 @@ std::vector<double> Shapes::weightsOf(int64_t microbatch, bool ofTime) const {
   return weights;
 }
 
-const Layout &Shapes::layoutOf(const Shape &shape) const {
+const Layout &Shapes::layoutOf(const Shape &shape) {
   auto known = layouts.find(shape);
   if (known == layouts.end())
     known = layouts

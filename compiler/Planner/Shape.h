@@ -58,7 +58,7 @@ public:
   Shapes(const Problem &problem, const Machine &machine);
 
   /// Lives as long as the shapes.
-  const Layout &layoutOf(const Shape &shape) const;
+  const Layout &layoutOf(const Shape &shape);
 
   /// Shapes worth trying, all packs at one microbatch size or, with 0, each at
   /// its own, which needs values that can be sliced.
@@ -78,8 +78,8 @@ private:
   bool splits = false; ///< layers may keep their outputs alone
 
   LayerTable table;
-  mutable Packer packer;
-  mutable std::map<Shape, Layout> layouts; ///< so far
+  Packer packer;
+  std::map<Shape, Layout> layouts; ///< so far
 
   Layout balanced(const Shape &shape) const;
   void beginSegments(Layout &layout, double bytes) const;

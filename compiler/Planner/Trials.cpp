@@ -15,14 +15,6 @@
 
 namespace harmony::planner {
 
-namespace {
-
-/// The events of what is simulated, whose addresses and waits are found too,
-/// count so many times.
-constexpr int64_t simulationEffort = 6;
-
-} // namespace
-
 const Strategy strategies[5] = {
     {Rung::Overlap, Rung::Adjacent, Rung::Values, Rung::Resident, Rung::Pin,
      Rung::Keep},
@@ -36,11 +28,10 @@ const Strategy strategies[5] = {
      Rung::Keep},
 };
 
-Trials::Trials(const Problem &problem, const Machine &machine,
-               const SearchOptions &options, const Shapes &shapes,
-               const SearchSpace &space, int others, bool othersGather)
-    : filling(problem, machine, options, others, othersGather),
-      problem(problem), machine(machine), shapes(shapes), space(space),
+Trials::Trials(SearchContext &context, int others, bool othersGather)
+    : filling(context.problem, context.machine, context.options, others,
+              othersGather),
+      context(context), problem(context.problem), machine(context.machine),
       devices(static_cast<int>(machine.devices.size())),
       bestSeconds(std::numeric_limits<double>::infinity()) {
   for (const Device &device : machine.devices)
@@ -48,7 +39,7 @@ Trials::Trials(const Problem &problem, const Machine &machine,
 }
 
 std::vector<Updates> Trials::updatePlaces(int groups) const {
-  std::vector<Updates> places = space.updatePlaces();
+  std::vector<Updates> places = context.space.updatePlaces();
   if (places.size() > 1 && filling.canMix(groups))
     places.push_back(Updates::Mixed);
   if (places.size() > 1)
@@ -124,25 +115,39 @@ std::optional<size_t> Trials::find(const Layout &layout) const {
 
 std::optional<Layout> Trials::unlessOf(const std::optional<Shape> &shape,
                                        const Layout &layout) const {
-  if (shape && shapes.layoutOf(*shape) == layout)
+  if (shape && context.shapes.layoutOf(*shape) == layout)
     return std::nullopt;
   return layout;
 }
 
 Layout Trials::layoutOf(size_t trial) const {
   const Origin &origin = list[trial].origin;
-  if (origin.layout)
-    return *origin.layout;
-  if (origin.shape)
-    return shapes.layoutOf(*origin.shape);
+  if (origin.strategy)
+    return layoutOf(origin);
   Layout layout = list[trial].choices.layout;
   layout.keep.clear();
   return layout;
 }
 
+Layout Trials::layoutOf(const Origin &origin) const {
+  return origin.layout ? *origin.layout
+                       : context.shapes.layoutOf(*origin.shape);
+}
+
 bool Trials::isAt(size_t trial, double seconds) const {
-  constexpr double equal = 1.001;
-  return list[trial].swapBytes == 0 && list[trial].seconds <= equal * seconds;
+  return list[trial].swapBytes == 0 &&
+         list[trial].seconds <= SearchPolicy::atBound * seconds;
+}
+
+bool Trials::mayTry(double part) const {
+  int64_t most =
+      (empty() ? SearchPolicy::factorWhileNothingFits : 1) * context.effort;
+  return static_cast<double>(filling.effort()) <
+         part * static_cast<double>(most);
+}
+
+bool Trials::mayGoOn() const {
+  return filling.effort() + costliest < 2 * context.effort;
 }
 
 bool isBetter(const Proposal &a, const Proposal &b) {
@@ -155,7 +160,7 @@ bool isBetter(const Proposal &a, const Proposal &b) {
 //===----------------------------------------------------------------------===//
 
 /// With addresses and peaks.
-Draft &Trials::placed(const Choices &choices) const {
+Draft &Trials::placed(const Choices &choices) {
   Draft &draft = filling.build(choices);
   allocator.allocate(draft.plan, capacity);
   draft.plan.peakBytes.resize(devices, 0);
@@ -163,12 +168,12 @@ Draft &Trials::placed(const Choices &choices) const {
 }
 
 /// With waits and times.
-void Trials::finish(Draft &draft) const {
+void Trials::finish(Draft &draft) {
   synchronizer.synchronize(draft);
   simulate(draft.plan, problem, machine);
 }
 
-Plan Trials::complete(const Choices &choices) const {
+Plan Trials::complete(const Choices &choices) {
   Draft &draft = placed(choices);
   finish(draft);
   return std::move(draft.plan);
@@ -197,7 +202,8 @@ std::vector<int64_t> Trials::consider(const Decisions &decisions,
         hostNeeded == 0 ? plan.hostBytes : std::min(hostNeeded, plan.hostBytes);
     return over;
   }
-  filling.spend(simulationEffort * static_cast<int64_t>(plan.events.size()));
+  filling.spend(SearchPolicy::simulationEffort *
+                static_cast<int64_t>(plan.events.size()));
   finish(draft);
   Trial trial;
   trial.choices = decisions;
@@ -216,7 +222,7 @@ std::vector<int64_t> Trials::consider(const Decisions &decisions,
 /// the live bytes, again with less.
 void Trials::fill(const Decisions &from, const Origin &origin) {
   Limits limits = filling.lessOthers(from, capacity);
-  for (int attempt = 0; attempt < 4; ++attempt) {
+  for (int attempt = 0; attempt < SearchPolicy::fillings; ++attempt) {
     int64_t before = filling.effort();
     if (!filling.fits(from, limits))
       return;
@@ -227,7 +233,7 @@ void Trials::fill(const Decisions &from, const Origin &origin) {
     for (int d = 0; d < devices; ++d)
       if (over[d] > 0) {
         fit = false;
-        limits[d] -= over[d] + capacity[d] / 64;
+        limits[d] -= over[d] + capacity[d] / SearchPolicy::fillingMargin;
       }
     if (fit)
       return;
@@ -270,7 +276,6 @@ void Trials::tryMoved(size_t from, const Proposal &proposal) {
 
 bool Trials::takeOver(const Trial &found, const Layout &layout,
                       const Origin &origin) {
-  constexpr double asFound = 1.02; // times what one group takes alone
   size_t before = list.size();
   Updates updates = found.choices.updates;
   Decisions decisions = filling.moved(found.choices, layout, updates);
@@ -279,7 +284,8 @@ bool Trials::takeOver(const Trial &found, const Layout &layout,
   if (list.size() == before)
     return tryLayout(layout, updates, origin.shape, *origin.strategy);
   list.back().origin.joined = true;
-  list.back().origin.refined = list.back().seconds < asFound * found.seconds;
+  list.back().origin.refined =
+      list.back().seconds < SearchPolicy::asFastAsAlone * found.seconds;
   return true;
 }
 

@@ -13,11 +13,8 @@
 #ifndef COMPILER_PLANNER_TRIALS_H
 #define COMPILER_PLANNER_TRIALS_H
 
-#include "compiler/Planner/Estimate.h"
-#include "compiler/Planner/Filling.h"
+#include "compiler/Planner/SearchContext.h"
 #include "compiler/Planner/SearchResult.h"
-#include "compiler/Planner/SearchSpace.h"
-#include "compiler/Planner/Shape.h"
 
 #include <optional>
 
@@ -58,11 +55,8 @@ struct Trial : Candidate<Decisions> {
 
 class Trials {
 public:
-  /// Most of what is referred to is kept by reference. `others`,
-  /// `othersGather`: see Filling.
-  Trials(const Problem &problem, const Machine &machine,
-         const SearchOptions &options, const Shapes &shapes,
-         const SearchSpace &space, int others, bool othersGather);
+  /// `context` is kept by reference. `others`, `othersGather`: see Filling.
+  Trials(SearchContext &context, int others, bool othersGather);
 
   Filling filling;
 
@@ -81,6 +75,8 @@ public:
   std::optional<size_t> find(const Layout &layout) const;
   /// A trial's layout without what was filled in.
   Layout layoutOf(size_t trial) const;
+  /// The same of what a strategy has filled.
+  Layout layoutOf(const Origin &origin) const;
 
   /// Least host store of what fits devices and not the host; 0: none.
   int64_t hostBytesNeeded() const { return hostNeeded; }
@@ -98,21 +94,15 @@ public:
 
   //===--- effort ---===//
 
-  /// No further layout is tried once so many events were built, and no further
-  /// step taken once twice as many were. Counts, so that equal input gives
-  /// equal plans.
-  void limitEffort(int64_t events) { mostEffort = events; }
-  /// Twice as much where nothing fits so far. `part`: of that effort.
-  bool mayTry(double part = 1) const {
-    return static_cast<double>(filling.effort()) <
-           part * static_cast<double>((empty() ? 2 : 1) * mostEffort);
-  }
-  bool mayGoOn() const { return filling.effort() + costliest < 2 * mostEffort; }
+  /// Whether there is effort left for a further layout; `part`: of that effort.
+  bool mayTry(double part = 1) const;
+  /// Whether there is for a further step.
+  bool mayGoOn() const;
 
   //===--- trying ---===//
 
   /// With addresses, waits and times.
-  Plan complete(const Choices &choices) const;
+  Plan complete(const Choices &choices);
 
   /// Builds, and keeps if it fits and is new; returns what does not fit, by
   /// device.
@@ -133,10 +123,9 @@ public:
   bool takeOver(const Trial &found, const Layout &layout, const Origin &origin);
 
 private:
-  const Problem &problem;
+  SearchContext &context;
+  const Problem &problem; ///< of the context, and so is the machine
   const Machine &machine;
-  const Shapes &shapes;
-  const SearchSpace &space;
   int devices;
   Limits capacity;
   std::vector<Trial> list;
@@ -148,15 +137,14 @@ private:
   };
   std::vector<Filled> filled;
   double bestSeconds;
-  int64_t mostEffort = 0;
   int64_t costliest = 0; ///< of one filling
   int64_t hostNeeded = 0;
 
-  mutable Allocator allocator;
-  mutable Synchronizer synchronizer;
+  Allocator allocator;
+  Synchronizer synchronizer;
 
-  Draft &placed(const Choices &choices) const;
-  void finish(Draft &draft) const;
+  Draft &placed(const Choices &choices);
+  void finish(Draft &draft);
   std::vector<int64_t> excess(const Plan &plan) const;
   /// A layout, unless it is the shape's.
   std::optional<Layout> unlessOf(const std::optional<Shape> &shape,
