@@ -15,6 +15,7 @@
 #include "compiler/Planner/Simulate.h"
 #include "compiler/Planner/Text.h"
 
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <nlohmann/json.hpp>
@@ -378,10 +379,10 @@ std::string harmony::writePicture(const std::string &path,
                                   const planner::Machine &machine,
                                   const std::string &model) {
   std::filesystem::path source(model);
-  // A profile's problem is named as its file.
+  // A profile's problem is named as its file, whose name may have any bytes.
   std::string file = source.stem() == planned.plan.problem
                          ? std::string()
-                         : source.filename().string();
+                         : llvm::json::fixUTF8(source.filename().string());
   return writeTextFile(path,
                        planner::drawPlan(planned, problem, machine, file));
 }
@@ -390,11 +391,10 @@ std::string harmony::writePlan(const std::string &path,
                                const planner::Planned &planned,
                                const planner::Problem &problem,
                                const std::string &numericsKey) {
-  nlohmann::json json = planner::toJson(planned.plan);
-  json["summary"] = planner::summaryJson(planned, problem);
-  json["summary"]["numerics_key"] = numericsKey;
-  json["summary"]["schedule"] = planner::name(planned.schedule);
-  json["summary"]["groups"] = planned.plan.groups;
-  json["summary"]["kinds"] = planner::kinds(planned.plan, problem);
-  return writeTextFile(path, json.dump(1) + '\n');
+  nlohmann::json summary = planner::summaryJson(planned, problem);
+  summary["numerics_key"] = numericsKey;
+  summary["schedule"] = planner::name(planned.schedule);
+  summary["groups"] = planned.plan.groups;
+  summary["kinds"] = planner::kinds(planned.plan, problem);
+  return writeTextFile(path, planner::planText(planned.plan, &summary) + '\n');
 }

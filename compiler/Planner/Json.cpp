@@ -6,6 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/Planner/JsonReader.h"
+#include "compiler/Planner/JsonWriter.h"
+
+#include <array>
 
 namespace harmony::planner {
 
@@ -23,105 +26,127 @@ constexpr int eventKinds = static_cast<int>(EventKind::CopyValueGradient) + 1;
 constexpr int contents = static_cast<int>(Content::Scalar) + 1;
 constexpr int homeKinds = static_cast<int>(HomeKind::Scalar) + 1;
 
-json phaseJson(const Phase &phase) {
-  json out = {{"device", phase.device},
-              {"kind", name(phase.kind)},
-              {"firstLayer", phase.firstLayer},
-              {"lastLayer", phase.lastLayer},
-              {"microbatch", phase.microbatch},
-              {"trips", phase.trips},
-              {"steps", arrayOf(phase.steps, [](const Step &step) {
-                 return json{{"layer", step.layer},
-                             {"kind", pick(stepKindNames, step.kind)}};
-               })}};
-  if (!phase.keep.empty())
-    out["keep"] = phase.keep;
-  if (phase.firstSample != 0)
-    out["firstSample"] = phase.firstSample;
-  if (phase.firstMicrobatch != 0)
-    out["firstMicrobatch"] = phase.firstMicrobatch;
-  if (phase.group != 0)
-    out["group"] = phase.group;
-  return out;
+void write(JsonWriter &out, const Phase &phase) {
+  out.object([&] {
+    out.member("device", phase.device);
+    out.member("firstLayer", phase.firstLayer);
+    out.memberUnless<int64_t>(0, "firstMicrobatch", phase.firstMicrobatch);
+    out.memberUnless<int64_t>(0, "firstSample", phase.firstSample);
+    out.memberUnless(0, "group", phase.group);
+    if (!phase.keep.empty()) {
+      out.key("keep");
+      out.array(phase.keep);
+    }
+    out.key("kind");
+    out.name(name(phase.kind));
+    out.member("lastLayer", phase.lastLayer);
+    out.member("microbatch", phase.microbatch);
+    out.key("steps");
+    out.array(phase.steps, [&](const Step &step) {
+      out.object([&] {
+        out.key("kind");
+        out.name(pick(stepKindNames, step.kind));
+        out.member("layer", step.layer);
+      });
+    });
+    out.member("trips", phase.trips);
+  });
+}
+
+void write(JsonWriter &out, const Wait &wait) {
+  out.object([&] {
+    out.member("event", wait.event);
+    out.memberUnless<int64_t>(1, "every", wait.every);
+    out.memberUnless(Wait::whole, "lag", wait.lag);
+    out.memberUnless(false, "previousStep", wait.previousStep);
+    out.memberUnless<int64_t>(1, "times", wait.times);
+  });
 }
 
 /// Members that say nothing are left out: an event has few of them.
-json eventJson(const Event &event) {
-  json out = {{"kind", name(event.kind)},
-              {"queue", event.queue},
-              {"device", event.device}};
-  if (event.source >= 0)
-    out["source"] = event.source;
-  if (event.object >= 0)
-    out["object"] = event.object;
-  if (event.use >= 0)
-    out["use"] = event.use;
-  if (event.phase >= 0)
-    out["phase"] = event.phase;
-  if (event.firstStep != 0)
-    out["firstStep"] = event.firstStep;
-  if (event.endStep != 0)
-    out["endStep"] = event.endStep;
-  if (event.onHost)
-    out["onHost"] = true;
-  if (event.trips != 1)
-    out["trips"] = event.trips;
-  if (event.bytes != 0)
-    out["bytes"] = event.bytes;
-  if (event.firstByte != 0)
-    out["firstByte"] = event.firstByte;
-  if (!event.waits.empty())
-    out["waits"] = arrayOf(event.waits, [](const Wait &wait) {
-      json w = {{"event", wait.event}};
-      if (wait.lag != Wait::whole)
-        w["lag"] = wait.lag;
-      if (wait.previousStep)
-        w["previousStep"] = true;
-      if (wait.times != 1)
-        w["times"] = wait.times;
-      if (wait.every != 1)
-        w["every"] = wait.every;
-      return w;
-    });
-  return out;
+void write(JsonWriter &out, const Event &event) {
+  out.object([&] {
+    out.memberUnless<int64_t>(0, "bytes", event.bytes);
+    out.member("device", event.device);
+    out.memberUnless(0, "endStep", event.endStep);
+    out.memberUnless<int64_t>(0, "firstByte", event.firstByte);
+    out.memberUnless(0, "firstStep", event.firstStep);
+    out.key("kind");
+    out.name(name(event.kind));
+    out.memberUnless(-1, "object", event.object);
+    out.memberUnless(false, "onHost", event.onHost);
+    out.memberUnless(-1, "phase", event.phase);
+    out.member("queue", event.queue);
+    out.memberUnless(-1, "source", event.source);
+    out.memberUnless<int64_t>(1, "trips", event.trips);
+    out.memberUnless(-1, "use", event.use);
+    if (!event.waits.empty()) {
+      out.key("waits");
+      out.array(event.waits, [&](const Wait &wait) { write(out, wait); });
+    }
+  });
 }
 
-json pointJson(const Point &point) {
-  return json::array({point.event, point.step});
+void write(JsonWriter &out, const Point &point) {
+  out.array(std::array{point.event, point.step});
 }
 
-json bufferJson(const Buffer &buffer) {
-  json out = {
-      {"content", name(buffer.content)}, {"object", buffer.object},
-      {"device", buffer.device},         {"offset", buffer.offset},
-      {"slotBytes", buffer.slotBytes},   {"first", pointJson(buffer.first)},
-      {"last", pointJson(buffer.last)}};
-  if (buffer.use >= 0)
-    out["use"] = buffer.use;
-  if (buffer.firstSample != 0)
-    out["firstSample"] = buffer.firstSample;
-  if (buffer.slots != 1) {
-    out["slots"] = buffer.slots;
-    out["stride"] = buffer.stride;
-  }
-  if (buffer.persistent)
-    out["persistent"] = true;
-  return out;
+void write(JsonWriter &out, const Buffer &buffer) {
+  out.object([&] {
+    out.key("content");
+    out.name(name(buffer.content));
+    out.member("device", buffer.device);
+    out.key("first");
+    write(out, buffer.first);
+    out.memberUnless<int64_t>(0, "firstSample", buffer.firstSample);
+    out.key("last");
+    write(out, buffer.last);
+    out.member("object", buffer.object);
+    out.member("offset", buffer.offset);
+    out.memberUnless(false, "persistent", buffer.persistent);
+    out.member("slotBytes", buffer.slotBytes);
+    if (buffer.slots != 1) {
+      out.member("slots", buffer.slots);
+      out.member("stride", buffer.stride);
+    }
+    out.memberUnless(-1, "use", buffer.use);
+  });
 }
 
-json homeJson(const Home &home) {
-  return {{"kind", name(home.kind)},
-          {"object", home.object},
-          {"use", home.use},
-          {"offset", home.offset},
-          {"size", home.size}};
+void write(JsonWriter &out, const Home &home) {
+  out.object([&] {
+    out.key("kind");
+    out.name(name(home.kind));
+    out.member("object", home.object);
+    out.member("offset", home.offset);
+    out.member("size", home.size);
+    out.member("use", home.use);
+  });
 }
 
-json residentJson(const ResidentTransfer &transfer) {
-  return {{"content", name(transfer.content)},
-          {"object", transfer.object},
-          {"device", transfer.device},
-          {"buffer", transfer.buffer}};
+void write(JsonWriter &out, const ResidentTransfer &transfer) {
+  out.object([&] {
+    out.member("buffer", transfer.buffer);
+    out.key("content");
+    out.name(name(transfer.content));
+    out.member("device", transfer.device);
+    out.member("object", transfer.object);
+  });
+}
+
+void write(JsonWriter &out, const Queue &queue) {
+  out.object([&] {
+    out.member("device", queue.device);
+    out.key("kind");
+    out.name(name(queue.kind));
+    out.member("lane", queue.lane);
+  });
+}
+
+template <typename T>
+void writeAll(JsonWriter &out, const char *key, const std::vector<T> &items) {
+  out.key(key);
+  out.array(items, [&](const T &item) { write(out, item); });
 }
 
 void readPhase(Reader &reader, Phase &phase) {
@@ -210,34 +235,40 @@ void readResident(Reader &reader, std::vector<ResidentTransfer> &list) {
 
 } // namespace
 
-json toJson(const Plan &plan) {
-  json out = header("harmony.plan");
-  out["problem"] = plan.problem;
-  out["batch"] = plan.batch;
-  out["groups"] = plan.groups;
-  out["update"] = pick(updateOrderNames, plan.update);
-  out["queues"] = arrayOf(plan.queues, [](const Queue &queue) {
-    return json{{"kind", name(queue.kind)},
-                {"device", queue.device},
-                {"lane", queue.lane}};
+std::string planText(const Plan &plan, const json *summary) {
+  JsonWriter out;
+  out.object([&] {
+    out.member("batch", plan.batch);
+    writeAll(out, "buffers", plan.buffers);
+    out.member("computeSeconds", json(plan.computeSeconds));
+    writeAll(out, "events", plan.events);
+    out.member("firstSeconds", json(plan.firstSeconds));
+    out.member("groups", plan.groups);
+    writeAll(out, "homes", plan.homes);
+    out.member("hostBytes", plan.hostBytes);
+    writeAll(out, "load", plan.load);
+    out.key("peakBytes");
+    out.array(plan.peakBytes);
+    writeAll(out, "phases", plan.phases);
+    out.member("problem", json(plan.problem));
+    writeAll(out, "queues", plan.queues);
+    out.member("schema", json("harmony.plan"));
+    out.member("seconds", json(plan.seconds));
+    writeAll(out, "store", plan.store);
+    if (summary)
+      out.member("summary", *summary);
+    json traffic;
+    for (int i = 0; i < trafficCount; ++i)
+      traffic[name(static_cast<Traffic>(i))] = plan.traffic[i];
+    out.member("traffic", traffic);
+    out.key("update");
+    out.name(pick(updateOrderNames, plan.update));
+    out.member("version", schemaVersion);
   });
-  out["phases"] = arrayOf(plan.phases, phaseJson);
-  out["events"] = arrayOf(plan.events, eventJson);
-  out["buffers"] = arrayOf(plan.buffers, bufferJson);
-  out["homes"] = arrayOf(plan.homes, homeJson);
-  out["load"] = arrayOf(plan.load, residentJson);
-  out["store"] = arrayOf(plan.store, residentJson);
-  out["peakBytes"] = plan.peakBytes;
-  out["hostBytes"] = plan.hostBytes;
-  json traffic;
-  for (int i = 0; i < trafficCount; ++i)
-    traffic[name(static_cast<Traffic>(i))] = plan.traffic[i];
-  out["traffic"] = traffic;
-  out["seconds"] = plan.seconds;
-  out["firstSeconds"] = plan.firstSeconds;
-  out["computeSeconds"] = plan.computeSeconds;
-  return out;
+  return out.take();
 }
+
+json toJson(const Plan &plan) { return json::parse(planText(plan)); }
 
 Plan planFromJson(const json &document, const std::string &where) {
   Reader reader(document, where);
