@@ -389,6 +389,10 @@ std::optional<CompilerOptions> harmony::parseCommandLine(int argc, char **argv,
     exitCode = kUsage;
     return std::nullopt;
   }
+  app.failure_message([](const CLI::App *, const CLI::Error &error) {
+    return std::string("harmonyc: error: ") + error.what() +
+           "\nRun with --help for more information.\n";
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

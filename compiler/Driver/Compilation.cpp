@@ -413,10 +413,16 @@ int Compilation::reportNumerics() const {
                  << '\n';
     at = end + 1;
   }
+  int devices = static_cast<int>(costMachine.devices.size());
   if (!pins.key.empty() && pins.key != numericsKey)
     return error("--keep-numerics " + options.keepNumerics +
                  ": no plan that was found has the numerics key " + pins.key +
                  "; the best has " + numericsKey +
+                 (pins.groups > devices
+                      ? "; the key is of " + std::to_string(pins.groups) +
+                            " groups of devices, and this is a machine of " +
+                            std::to_string(devices) + " (--devices)"
+                      : "") +
                  (pins.microbatch
                       ? ""
                       : "; the key is of microbatches of several sizes, which "

@@ -24,10 +24,10 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
-#include <regex>
 #include <string_view>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 using namespace harmony;
 using nlohmann::json;
@@ -252,13 +252,74 @@ std::string harmony::whyStale(const planner::Measurements &measurements,
 // Numerics keys
 //===----------------------------------------------------------------------===//
 
-static const std::regex keyPattern(
-    "[a-z0-9]+-[a-z]+[0-9]+-D([0-9]+)(-G([0-9]+))?-([^-]+)-[0-9a-f]{16}"
-    "(-mixed)?");
+static const size_t npos = std::string_view::npos;
+
+/// The number behind `prefix` at the beginning of a text, which it is cut from;
+/// nothing if there is none of up to 13 digits, the most that a batch has.
+static std::optional<int64_t> takeNumber(std::string_view &text, char prefix) {
+  size_t end = text.find_first_not_of("0123456789", 1);
+  if (end == npos)
+    end = text.size();
+  if (text.empty() || text[0] != prefix || end < 2 || end > 14)
+    return std::nullopt;
+  int64_t number = std::stoll(std::string(text.substr(1, end - 1)));
+  text.remove_prefix(end);
+  return number;
+}
+
+/// Of `u4` or `u3x2+2x1`, where what is left of a share is one smaller
+/// microbatch.
+static std::optional<int64_t> singleMicrobatch(std::string_view sizes) {
+  std::optional<int64_t> first = takeNumber(sizes, 'u');
+  if (sizes.empty())
+    return first;
+  if (!takeNumber(sizes, 'x'))
+    return std::nullopt;
+  bool endsInRest =
+      takeNumber(sizes, '+') && takeNumber(sizes, 'x') == 1 && sizes.empty();
+  return sizes.empty() || endsInRest ? first : std::nullopt;
+}
+
+/// INSTRUCTIONS-LIBRARY-D<batch>[-G<groups>]-<sizes>-<digest>[-mixed], of which
+/// the sizes may be as many as the layers; nothing if a text is no key.
+static std::optional<NumericsPins> parseKey(const std::string &key) {
+  static const char lower[] = "abcdefghijklmnopqrstuvwxyz";
+  static const char alphanumeric[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+  std::vector<std::string_view> parts;
+  for (std::string_view rest = key;;
+       rest.remove_prefix(parts.back().size() + 1)) {
+    parts.push_back(rest.substr(0, rest.find('-')));
+    if (parts.back().size() == rest.size())
+      break;
+  }
+  if (parts.back() == "mixed")
+    parts.pop_back();
+  if (parts.size() < 5 || parts.size() > 6)
+    return std::nullopt;
+  std::string_view instructions = parts[0], library = parts[1],
+                   digest = parts.back();
+  size_t version = library.find_first_not_of(lower);
+  if (instructions.empty() ||
+      instructions.find_first_not_of(alphanumeric) != npos || version == 0 ||
+      version == npos ||
+      library.find_first_not_of("0123456789", version) != npos ||
+      digest.size() != 16 ||
+      digest.find_first_not_of("0123456789abcdef") != npos)
+    return std::nullopt;
+  std::optional<int64_t> batch = takeNumber(parts[2], 'D'), groups = 1;
+  if (parts.size() == 6)
+    groups = takeNumber(parts[3], 'G');
+  std::string_view sizes = parts[parts.size() - 2];
+  if (!batch || !parts[2].empty() || !groups || *groups > INT32_MAX ||
+      (parts.size() == 6 && !parts[3].empty()) || sizes.empty())
+    return std::nullopt;
+  return NumericsPins{key, *batch, static_cast<int>(*groups),
+                      singleMicrobatch(sizes)};
+}
 
 std::string harmony::readNumericsKey(const std::string &source,
                                      std::string &error) {
-  if (std::regex_match(source, keyPattern))
+  if (parseKey(source))
     return source;
   std::ifstream file(source, std::ios::binary);
   char first = 0;
@@ -302,7 +363,7 @@ std::string harmony::readNumericsKey(const std::string &source,
       return "";
     }
   }
-  if (!std::regex_match(key, keyPattern))
+  if (!parseKey(key))
     error = "--keep-numerics " + source +
             ": has no numerics key; plans of --plan-out, profiles of --profile "
             "and executables have one";
@@ -310,19 +371,5 @@ std::string harmony::readNumericsKey(const std::string &source,
 }
 
 NumericsPins harmony::pinsOf(const std::string &key) {
-  NumericsPins pins;
-  pins.key = key;
-  std::smatch parts;
-  if (!std::regex_match(key, parts, keyPattern))
-    return pins;
-  pins.batch = std::stoll(parts[1]);
-  if (parts[3].matched)
-    pins.groups = std::stoi(parts[3]);
-  // u4, or u3x2+2x1: what is left of a share is one smaller microbatch.
-  static const std::regex one("u([0-9]+)(x[0-9]+(\\+[0-9]+x1)?)?");
-  std::smatch size;
-  std::string sizes = parts[4];
-  if (std::regex_match(sizes, size, one))
-    pins.microbatch = std::stoll(size[1]);
-  return pins;
+  return parseKey(key).value_or(NumericsPins{key, 0, 1, std::nullopt});
 }

@@ -31,6 +31,7 @@ LogicalResult Normalizer::run() {
       failed(convertForward()) || failed(findLoss()) || failed(emitLoss()) ||
       failed(emitOutputs()) || failed(convertUpdates()))
     return failure();
+  padding.warnOfUnused(module);
   Block &body = main.getBody().front();
   Fuser fuser(body);
   if (options.fuse)

@@ -52,6 +52,7 @@ LogicalResult PaddingRows::parse(ModuleOp module, ArrayRef<std::string> flags) {
                              ": accepted are none and rows of '" + name +
                              "', 0 to " + Twine(rows - 1));
     chosen[name] = isNumber ? std::optional<int64_t>(row) : std::nullopt;
+    flagged[name] = flag;
   }
   readTracedCalls(module);
   return success();
@@ -83,6 +84,7 @@ static std::optional<int64_t> findZeroRow(onnx::InitializerOp table,
 
 std::optional<int64_t> PaddingRows::find(onnx::InitializerOp table,
                                          onnx::FileMap &files) {
+  asked.insert(table.getOnnxName());
   if (auto entry = chosen.find(table.getOnnxName()); entry != chosen.end())
     return entry->second;
   auto [entry, isNew] = found.try_emplace(table);
@@ -94,4 +96,13 @@ std::optional<int64_t> PaddingRows::find(onnx::InitializerOp table,
                       "(--padding " +
                       table.getOnnxName() + "=none trains it)");
   return entry->second;
+}
+
+void PaddingRows::warnOfUnused(ModuleOp module) const {
+  for (const auto &flag : flagged)
+    if (!asked.contains(flag.getKey()))
+      emitWarning(module.getLoc())
+          << "--padding " << flag.getValue() << ": no look-up trains rows of '"
+          << flag.getKey() << "', so it changes "
+          << "nothing";
 }

@@ -12,6 +12,7 @@
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <optional>
 
@@ -33,8 +34,14 @@ public:
   /// that no flag has named.
   std::optional<int64_t> find(onnx::InitializerOp table, onnx::FileMap &files);
 
+  /// Warns of flags for tables that were not asked for: they change nothing.
+  void warnOfUnused(mlir::ModuleOp module) const;
+
 private:
   void readTracedCalls(mlir::ModuleOp module);
+
+  llvm::StringMap<std::string> flagged; ///< flags by the table's name
+  llvm::StringSet<> asked;              ///< names of tables looked up
 
   llvm::StringMap<std::optional<int64_t>> chosen; ///< by the model's name
   llvm::DenseMap<mlir::Operation *, std::optional<int64_t>> found;

@@ -4,6 +4,7 @@
 // RUN: harmony-opt %s --harmony-normalize="padding=t=none" 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not harmony-opt %s --harmony-normalize="padding=t=3" 2>&1 | FileCheck %s --check-prefix=RANGE
 // RUN: not harmony-opt %s --harmony-normalize="padding=u=1" 2>&1 | FileCheck %s --check-prefix=NAME
+// RUN: harmony-opt %s --harmony-normalize="padding=s=1" 2>&1 | FileCheck %s --check-prefix=UNUSED
 // RUN: harmony-opt %s --harmony-normalize="freeze=t trainable=s" 2>&1 | FileCheck %s --check-prefix=NONE
 
 // FOUND: warning: 't': row 1 is zero and the others are not
@@ -13,6 +14,7 @@
 // NONE-NOT: warning: 't'
 // NONE-NOT: nn.padding
 // RANGE: error: --padding t=3: accepted are none and rows of 't', 0 to 2
+// UNUSED: warning: --padding s=1: no look-up trains rows of 's', so it changes nothing
 // NAME: error: --padding u=1: no initializer is named 'u'
 onnx.initializer @t : tensor<3x2xf32> = dense<[[1.0, 2.0], [0.0, 0.0], [3.0, 0.0]]> : tensor<3x2xf32> {kind = "PARAMETER"}
 onnx.initializer @s : tensor<2xf32> = dense<[1.0, 2.0]> : tensor<2xf32> {kind = "PARAMETER"}
