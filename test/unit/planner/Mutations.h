@@ -25,6 +25,13 @@ struct Mutation {
   std::function<bool(Plan &, const Problem &, std::mt19937 &)> apply;
 };
 
+/// Of events and what they wait for.
+std::vector<Mutation> eventMutations();
+/// Of phases and their steps.
+std::vector<Mutation> phaseMutations();
+/// Of buffers, homes and what stays on devices.
+std::vector<Mutation> memoryMutations();
+/// All of them.
 const std::vector<Mutation> &mutations();
 
 } // namespace harmony::planner::test
