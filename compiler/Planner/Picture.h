@@ -18,7 +18,7 @@ namespace harmony::planner {
 /// the iteration before or after is pale. Rows have the class "row", the
 /// memory of device d the id "memory<d>", whose polyline of class "highest" is
 /// the highest address in use. Under 2 MB for 8 devices, however many events.
-/// `model` is named in the title if it is not empty.
+/// `model`, in UTF-8, is named in the title if it is not empty.
 std::string drawPlan(const Planned &planned, const Problem &problem,
                      const Machine &machine, const std::string &model = "");
 

@@ -23,38 +23,10 @@ std::string svgNumber(double value) {
   return text;
 }
 
-/// Bytes of the character at the beginning of `text`; 0: none of UTF-8.
-static size_t characterLength(std::string_view text) {
-  auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  size_t length = byte(0) < 0x80                       ? 1
-                  : byte(0) >= 0xc2 && byte(0) < 0xe0  ? 2
-                  : byte(0) >= 0xe0 && byte(0) < 0xf0  ? 3
-                  : byte(0) >= 0xf0 && byte(0) <= 0xf4 ? 4
-                                                       : 0;
-  if (length == 0 || length > text.size())
-    return 0;
-  for (size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xc0) != 0x80)
-      return 0;
-  // Longer than need be, surrogates, beyond the last.
-  bool outside = (byte(0) == 0xe0 && byte(1) < 0xa0) ||
-                 (byte(0) == 0xed && byte(1) >= 0xa0) ||
-                 (byte(0) == 0xf0 && byte(1) < 0x90) ||
-                 (byte(0) == 0xf4 && byte(1) >= 0x90);
-  return outside ? 0 : length;
-}
-
 std::string svgEscape(std::string_view text) {
   std::string result;
-  for (size_t i = 0, length = 0; i < text.size(); i += length) {
-    length = characterLength(text.substr(i));
-    if (length != 1) {
-      result += length == 0 ? std::string_view("\xef\xbf\xbd")
-                            : text.substr(i, length);
-      length = std::max<size_t>(length, 1);
-      continue;
-    }
-    switch (char c = text[i]) {
+  for (char c : text) {
+    switch (c) {
     case '&':
       result += "&amp;";
       break;

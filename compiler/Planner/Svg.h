@@ -19,8 +19,7 @@ namespace harmony::planner {
 
 /// A coordinate with one decimal, "12.5", "3".
 std::string svgNumber(double value);
-/// Text with what XML reserves replaced, what it forbids left out, and U+FFFD
-/// for bytes that are not UTF-8, which names of files may have.
+/// UTF-8 with what XML reserves replaced and what it forbids left out.
 std::string svgEscape(std::string_view text);
 /// An upper estimate of how wide a text is in a sans-serif font.
 double svgTextWidth(std::string_view text, double fontSize);
