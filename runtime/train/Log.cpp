@@ -51,6 +51,11 @@ private:
   size_t used = 0;
 };
 
+/// A NaN has no sign that means something, but printf shows it.
+double printable(double value) {
+  return std::isnan(value) ? std::fabs(value) : value;
+}
+
 } // namespace
 
 Log::Log(const std::string &path, int64_t totalSteps)
@@ -133,8 +138,8 @@ void Log::step(const StepRecord &r) {
   if (r.step == 1 || r.step % every == 0 || r.step == totalSteps)
     std::printf("step %lld/%lld  loss %.6g  lr %.4g  %.4g %ssamples/s\n",
                 static_cast<long long>(r.step),
-                static_cast<long long>(totalSteps), r.loss, r.rate, perSecond,
-                r.isVirtual ? "virtual " : "");
+                static_cast<long long>(totalSteps), printable(r.loss), r.rate,
+                perSecond, r.isVirtual ? "virtual " : "");
 }
 
 void Log::drawBar(const StepRecord &r) {
@@ -155,7 +160,7 @@ void Log::drawBar(const StepRecord &r) {
               "samples/s  %lld:%02lld:%02lld left",
               filled, full, barWidth - filled, empty,
               static_cast<long long>(r.step),
-              static_cast<long long>(totalSteps), r.loss, r.rate,
+              static_cast<long long>(totalSteps), printable(r.loss), r.rate,
               rate * static_cast<double>(r.samples), left / 3600,
               left / 60 % 60, left % 60);
   std::fflush(stdout);
@@ -188,7 +193,7 @@ void Log::evaluation(const EvaluationRecord &r) {
               static_cast<long long>(r.step),
               static_cast<long long>(r.samples));
   if (r.hasLoss)
-    std::printf("  loss %.6g", r.loss);
+    std::printf("  loss %.6g", printable(r.loss));
   if (r.hasLoss && r.lossSamples < r.samples)
     std::printf(" (whole batches: %lld samples)",
                 static_cast<long long>(r.lossSamples));

@@ -52,7 +52,10 @@ private:
   struct sigaction interrupt, terminate;
 };
 
+/// A NaN has no sign that means something.
 std::string number(double value) {
+  if (std::isnan(value))
+    return "nan";
   char text[32];
   std::snprintf(text, sizeof(text), "%.6g", value);
   return text;
@@ -217,6 +220,8 @@ private:
             std::to_string(totalSteps) + " steps of " + std::to_string(batch) +
             " samples";
     log->note(text);
+    if (options.save.empty() && !options.synthetic)
+      log->note("the trained weights are not kept: --save FILE keeps them");
     describeMode();
     if (int64_t rest = data->samples() % batch)
       log->note(std::to_string(rest) + " of " +

@@ -320,6 +320,26 @@ TEST_F(TrainerTest, ALossThatIsNotFiniteEndsTheRun) {
   EXPECT_FALSE(std::filesystem::exists(folder / "w"));
 }
 
+TEST_F(TrainerTest, TheTextHasNoSignOfNaN) {
+  std::vector<std::array<float, 3>> bad = samples;
+  bad[2][1] = -std::numeric_limits<float>::quiet_NaN();
+  writeData(bad, {0, 1, 0, 1, 0});
+  EXPECT_EQ(run({"--data", data(), "--steps", "5"}), 5);
+  EXPECT_NE(message.find("the loss of step 2 is nan"), std::string::npos)
+      << message;
+  EXPECT_NE(text.find("step 2/5  loss nan"), std::string::npos) << text;
+}
+
+TEST_F(TrainerTest, SaysThatWeightsAreNotKept) {
+  const char *note = "the trained weights are not kept: --save FILE keeps them";
+  EXPECT_EQ(run({"--data", data(), "--steps", "1"}), 0) << message;
+  EXPECT_NE(text.find(note), std::string::npos) << text;
+  EXPECT_EQ(run({"--data", data(), "--steps", "1", "--save", folder / "w"}), 0);
+  EXPECT_EQ(text.find(note), std::string::npos) << text;
+  EXPECT_EQ(run({"--data", data(), "--steps", "0"}), 0);
+  EXPECT_EQ(text.find(note), std::string::npos) << text;
+}
+
 TEST_F(TrainerTest, AGradientThatIsNotFiniteIsNamed) {
   functions[LinearGradient] = [](void *const *b, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
