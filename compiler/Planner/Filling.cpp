@@ -270,93 +270,123 @@ bool Filling::fits(const Decisions &decisions, const Limits &limits) {
 /// bytes grow about evenly with the height. A decision is taken where all its
 /// places reach it. As a place's memory also depends on the others', heights
 /// that do not fit together are lowered until they do.
-Decisions Filling::climb(const Decisions &from, const Ladder &ladder,
-                         const Limits &limits) {
-  int items = static_cast<int>(ladder.places.size());
-  int places = from.layout.pipeline;
-  if (items == 0)
-    return from;
-  std::vector<int> count(places, 0);
-  std::vector<std::vector<int>> rank(items);
-  for (int i = 0; i < items; ++i)
-    for (int q : ladder.places[i])
-      rank[i].push_back(count[q]++);
-  auto taken = [&](const std::vector<int> &heights) {
+class Filling::Climb {
+public:
+  Climb(Filling &filling, const Decisions &from, const Ladder &ladder,
+        const Limits &limits)
+      : filling(filling), from(from), ladder(ladder), limits(limits),
+        places(from.layout.pipeline), count(places, 0), low(places, 0) {
+    for (const std::vector<int> &item : ladder.places) {
+      rank.emplace_back();
+      for (int q : item)
+        rank.back().push_back(count[q]++);
+    }
+  }
+
+  Decisions run() {
+    if (ladder.places.empty())
+      return from;
+    Decisions all = taken(count);
+    std::vector<int64_t> above = filling.excess(all, limits);
+    if (fit(above))
+      return all;
+    findHeights(std::move(above));
+    return places > 1 ? lowered() : taken(low);
+  }
+
+private:
+  Filling &filling;
+  const Decisions &from;
+  const Ladder &ladder;
+  const Limits &limits;
+  const int places;
+  std::vector<int> count;             ///< of a place's decisions
+  std::vector<std::vector<int>> rank; ///< of each decision, at its places
+  std::vector<int> low;               ///< heights that fit, each for itself
+
+  static bool fit(const std::vector<int64_t> &excess) {
+    return std::none_of(excess.begin(), excess.end(),
+                        [](int64_t bytes) { return bytes > 0; });
+  }
+
+  int step(int place) const {
+    return std::max(1, count[place] / SearchPolicy::heightParts);
+  }
+
+  Decisions taken(const std::vector<int> &heights) const {
     Decisions decisions = from;
-    for (int i = 0; i < items; ++i) {
+    for (size_t i = 0; i < rank.size(); ++i) {
       bool take = true;
       for (size_t k = 0; k < rank[i].size(); ++k)
         take &= rank[i][k] < heights[ladder.places[i][k]];
       if (take)
-        ladder.take(decisions, i);
+        ladder.take(decisions, static_cast<int>(i));
     }
     if (ladder.finish)
       ladder.finish(decisions);
     return decisions;
-  };
+  }
 
-  Decisions all = taken(count);
-  std::vector<int64_t> above = excess(all, limits);
-  if (std::none_of(above.begin(), above.end(),
-                   [](int64_t bytes) { return bytes > 0; }))
-    return all;
-  auto step = [&](int q) {
-    return std::max(1, count[q] / SearchPolicy::heightParts);
-  };
-  std::vector<int> low(places, 0), high = count;
-  std::vector<int64_t> below = excess(from, limits);
-  for (int q = 0; q < places; ++q)
-    if (above[q] <= 0)
-      low[q] = count[q];
-  for (int probe = 0; probe < SearchPolicy::heightProbes; ++probe) {
-    std::vector<int> middle = low;
-    bool open = false;
-    for (int q = 0; q < places; ++q) {
-      int between = high[q] - low[q];
-      if (between <= step(q))
-        continue;
-      open = true;
-      double room = static_cast<double>(-below[q]);
-      double part = room / (room + static_cast<double>(above[q]));
-      // Every other probe in the middle, in case bytes are not even.
-      if (probe % 2 == 1 || !(part >= 0))
-        part = 0.5;
-      middle[q] += std::clamp(static_cast<int>(between * part), 1, between - 1);
-    }
-    if (!open)
-      break;
-    std::vector<int64_t> found = excess(taken(middle), limits);
+  /// `above`: by how many bytes the full heights do not fit.
+  void findHeights(std::vector<int64_t> above) {
+    std::vector<int> high = count;
+    std::vector<int64_t> below = filling.excess(from, limits);
     for (int q = 0; q < places; ++q)
-      if (middle[q] != low[q]) {
-        (found[q] > 0 ? high : low)[q] = middle[q];
-        (found[q] > 0 ? above : below)[q] = found[q];
+      if (above[q] <= 0)
+        low[q] = count[q];
+    for (int probe = 0; probe < SearchPolicy::heightProbes; ++probe) {
+      std::vector<int> middle = low;
+      bool open = false;
+      for (int q = 0; q < places; ++q) {
+        int between = high[q] - low[q];
+        if (between <= step(q))
+          continue;
+        open = true;
+        double room = static_cast<double>(-below[q]);
+        double part = room / (room + static_cast<double>(above[q]));
+        // Every other probe in the middle, in case bytes are not even.
+        if (probe % 2 == 1 || !(part >= 0))
+          part = 0.5;
+        middle[q] +=
+            std::clamp(static_cast<int>(between * part), 1, between - 1);
       }
+      if (!open)
+        break;
+      std::vector<int64_t> found = filling.excess(taken(middle), limits);
+      for (int q = 0; q < places; ++q)
+        if (middle[q] != low[q]) {
+          (found[q] > 0 ? high : low)[q] = middle[q];
+          (found[q] > 0 ? above : below)[q] = found[q];
+        }
+    }
   }
-  // Nothing taken is what fits for sure.
-  for (bool lowered = places > 1; lowered;) {
-    Decisions decisions = taken(low);
-    std::vector<int64_t> found = excess(decisions, limits);
-    if (std::none_of(found.begin(), found.end(),
-                     [](int64_t bytes) { return bytes > 0; }))
-      return decisions;
-    auto lower = [&](int q) {
-      lowered |= low[q] > 0;
-      low[q] = std::max(0, low[q] - step(q));
-    };
-    lowered = false;
-    for (int q = 0; q < places; ++q)
-      if (found[q] > 0)
-        lower(q);
-    for (int q = 0; q < places && !lowered; ++q)
-      lower(q);
+
+  /// Until the heights fit together. Nothing taken is what fits for sure.
+  Decisions lowered() {
+    for (bool lower = true; lower;) {
+      Decisions decisions = taken(low);
+      std::vector<int64_t> found = filling.excess(decisions, limits);
+      if (fit(found))
+        return decisions;
+      auto lowerAt = [&](int q) {
+        lower |= low[q] > 0;
+        low[q] = std::max(0, low[q] - step(q));
+      };
+      lower = false;
+      for (int q = 0; q < places; ++q)
+        if (found[q] > 0)
+          lowerAt(q);
+      for (int q = 0; q < places && !lower; ++q)
+        lowerAt(q);
+    }
+    return taken(low);
   }
-  return taken(low);
-}
+};
 
 Decisions Filling::climb(Decisions from, const Strategy &strategy,
                          const Limits &limits) {
   for (Rung rung : strategy)
-    from = climb(from, ladder(rung, from), limits);
+    from = Climb(*this, from, ladder(rung, from), limits).run();
   return from;
 }
 

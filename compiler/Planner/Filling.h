@@ -144,6 +144,7 @@ private:
     /// After all that is taken; may be empty.
     std::function<void(Decisions &)> finish = {};
   };
+  class Climb; ///< of one ladder
 
   bool isLarge(const Tensor &tensor, int groups) const;
 
@@ -166,8 +167,6 @@ private:
                                   const Decisions &decisions);
   /// By place: by how many bytes a device there is above its limit.
   std::vector<int64_t> excess(const Decisions &decisions, const Limits &limits);
-  Decisions climb(const Decisions &from, const Ladder &ladder,
-                  const Limits &limits);
 };
 
 } // namespace harmony::planner
