@@ -370,8 +370,13 @@ RoleDecision RoleRules::decide(onnx::InitializerOp initializer,
   if (kind == "BUFFER" || kind == "CONSTANT_TENSOR")
     return notTrained("the exporter marks it as a " +
                       StringRef(kind == "BUFFER" ? "buffer" : "constant"));
-  if (type.getRank() == 0)
-    return notTrained("it is a scalar");
+  if (type.getRank() == 0) {
+    // Values of exporters have paths or namespaces, what modules own has dots.
+    RoleDecision decision = notTrained("it is a scalar");
+    decision.isGuess = !isBufferName(name) &&
+                       StringRef(name).find_first_of(":/") == StringRef::npos;
+    return decision;
+  }
   if (isBufferName(name))
     return notTrained("its name is a buffer's");
   if (StringRef(name).starts_with("onnx::")) {

@@ -36,7 +36,8 @@ struct RoleDecision {
   bool isKnown = false;
   /// The exporter has made it from other tensors.
   bool isExporters = false;
-  /// A parameter since nothing says otherwise.
+  /// A parameter since nothing says otherwise; a scalar that is none, for all
+  /// that its name says.
   bool isGuess = false;
 };
 

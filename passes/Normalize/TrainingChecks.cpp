@@ -148,7 +148,7 @@ void harmony::normalize::warnOfLostSmoothing(ModuleOp module) {
 
 void harmony::normalize::warnOfExporter(
     ModuleOp module, ArrayRef<DecidedInitializer> initializers) {
-  SmallVector<std::string> made, lost, odd;
+  SmallVector<std::string> made, lost, odd, scalars;
   int usual = 0, marked = 0, trained = 0;
   for (auto [initializer, decision] : initializers) {
     StringRef name = initializer.getOnnxName();
@@ -157,6 +157,8 @@ void harmony::normalize::warnOfExporter(
       if (decision.isExporters &&
           initializer.getTensorType().getNumElements() > 16)
         lost.push_back(name.str());
+      if (decision.isGuess)
+        scalars.push_back(name.str());
       continue;
     }
     ++trained;
@@ -186,6 +188,10 @@ void harmony::normalize::warnOfExporter(
         << listNames(odd)
         << "; buffers (statistics, masks, tables) must be frozen: --freeze "
            "REGEX";
+  if (!scalars.empty() && usual > 0 && marked == 0)
+    emitWarning(module.getLoc())
+        << "not trained, since nothing says that these scalars are parameters: "
+        << listNames(scalars) << "; --trainable REGEX trains them";
 }
 
 LogicalResult harmony::normalize::checkElementTypes(
