@@ -42,8 +42,11 @@ bool onWait(Plan &plan, Generator &generator,
 
 bool anyWait(const Wait &) { return true; }
 
-bool isCopy(const Plan &plan, int e) {
-  return plan.queues[plan.events[e].queue].kind == QueueKind::Peer;
+/// A copy between devices, or -1.
+int drawCopy(const Plan &plan, Generator &generator) {
+  return draw(generator, plan.events.size(), [&](int i) {
+    return plan.queues[plan.events[i].queue].kind == QueueKind::Peer;
+  });
 }
 
 /// A device that is neither end of a copy, -1: there is none.
@@ -191,8 +194,7 @@ std::vector<Mutation> eventMutations() {
        }},
       {"drop a copy between devices", false,
        [](Plan &plan, const Problem &problem, Generator &g) {
-         int e = draw(g, plan.events.size(),
-                      [&](int i) { return isCopy(plan, i); });
+         int e = drawCopy(plan, g);
          if (e < 0)
            return false;
          eraseEvent(plan, problem, e);
@@ -200,8 +202,7 @@ std::vector<Mutation> eventMutations() {
        }},
       {"copy from another device", false,
        [](Plan &plan, const Problem &, Generator &g) {
-         int e = draw(g, plan.events.size(),
-                      [&](int i) { return isCopy(plan, i); });
+         int e = drawCopy(plan, g);
          int d = e < 0 ? -1 : anotherDevice(plan, g, plan.events[e]);
          if (d < 0)
            return false;
@@ -220,8 +221,7 @@ std::vector<Mutation> eventMutations() {
        }},
       {"copy to another device", false,
        [](Plan &plan, const Problem &, Generator &g) {
-         int e = draw(g, plan.events.size(),
-                      [&](int i) { return isCopy(plan, i); });
+         int e = drawCopy(plan, g);
          int d = e < 0 ? -1 : anotherDevice(plan, g, plan.events[e]);
          if (d < 0)
            return false;
@@ -230,8 +230,7 @@ std::vector<Mutation> eventMutations() {
        }},
       {"copy the other way", false,
        [](Plan &plan, const Problem &, Generator &g) {
-         int e = draw(g, plan.events.size(),
-                      [&](int i) { return isCopy(plan, i); });
+         int e = drawCopy(plan, g);
          if (e < 0)
            return false;
          Event &event = plan.events[e];

@@ -11,14 +11,23 @@
 
 namespace harmony::planner::test {
 
+namespace {
+
+/// A buffer that is live for more than a step, or -1.
+int drawLiving(const Plan &plan, Generator &generator) {
+  return draw(generator, plan.buffers.size(), [&](int i) {
+    const Buffer &buffer = plan.buffers[i];
+    return !buffer.persistent && buffer.first < buffer.last;
+  });
+}
+
+} // namespace
+
 std::vector<Mutation> memoryMutations() {
   return {
       {"end a live range at its beginning", false,
        [](Plan &plan, const Problem &, Generator &g) {
-         int b = draw(g, plan.buffers.size(), [&](int i) {
-           const Buffer &buffer = plan.buffers[i];
-           return !buffer.persistent && buffer.first < buffer.last;
-         });
+         int b = drawLiving(plan, g);
          if (b < 0)
            return false;
          plan.buffers[b].last = plan.buffers[b].first;
@@ -26,10 +35,7 @@ std::vector<Mutation> memoryMutations() {
        }},
       {"begin a live range at its end", false,
        [](Plan &plan, const Problem &, Generator &g) {
-         int b = draw(g, plan.buffers.size(), [&](int i) {
-           const Buffer &buffer = plan.buffers[i];
-           return !buffer.persistent && buffer.first < buffer.last;
-         });
+         int b = drawLiving(plan, g);
          if (b < 0)
            return false;
          plan.buffers[b].first = plan.buffers[b].last;
