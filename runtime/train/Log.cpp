@@ -56,6 +56,15 @@ double printable(double value) {
   return std::isnan(value) ? std::fabs(value) : value;
 }
 
+/// Samples a second to four digits, without an exponent.
+struct RateText {
+  explicit RateText(double perSecond) {
+    std::snprintf(text, sizeof(text), perSecond < 1000 ? "%.4g" : "%.0f",
+                  perSecond);
+  }
+  char text[32];
+};
+
 } // namespace
 
 Log::Log(const std::string &path, int64_t totalSteps)
@@ -135,11 +144,21 @@ void Log::step(const StepRecord &r) {
   if (terminal)
     return drawBar(r);
   int64_t every = std::max<int64_t>(1, totalSteps / plainLines);
-  if (r.step == 1 || r.step % every == 0 || r.step == totalSteps)
-    std::printf("step %lld/%lld  loss %.6g  lr %.4g  %.4g %ssamples/s\n",
-                static_cast<long long>(r.step),
-                static_cast<long long>(totalSteps), printable(r.loss), r.rate,
-                perSecond, r.isVirtual ? "virtual " : "");
+  secondsSinceLine += r.seconds;
+  samplesSinceLine += r.samples;
+  if (r.step != 1 && r.step % every != 0 && r.step != totalSteps)
+    return;
+  // One step alone says little: with several on their way an end may follow
+  // right behind another.
+  double rate = secondsSinceLine > 0
+                    ? static_cast<double>(samplesSinceLine) / secondsSinceLine
+                    : 0;
+  std::printf("step %lld/%lld  loss %.6g  lr %.4g  %s %ssamples/s\n",
+              static_cast<long long>(r.step),
+              static_cast<long long>(totalSteps), printable(r.loss), r.rate,
+              RateText(rate).text, r.isVirtual ? "virtual " : "");
+  secondsSinceLine = 0;
+  samplesSinceLine = 0;
 }
 
 void Log::drawBar(const StepRecord &r) {
@@ -156,12 +175,12 @@ void Log::drawBar(const StepRecord &r) {
       static_cast<int>(barWidth * r.step / std::max<int64_t>(1, totalSteps));
   static const char full[] = "########################",
                     empty[] = "........................";
-  std::printf("\r\033[K[%.*s%.*s] %lld/%lld  loss %.5g  lr %.3g  %.4g "
+  std::printf("\r\033[K[%.*s%.*s] %lld/%lld  loss %.5g  lr %.3g  %s "
               "samples/s  %lld:%02lld:%02lld left",
               filled, full, barWidth - filled, empty,
               static_cast<long long>(r.step),
               static_cast<long long>(totalSteps), printable(r.loss), r.rate,
-              rate * static_cast<double>(r.samples), left / 3600,
+              RateText(rate * static_cast<double>(r.samples)).text, left / 3600,
               left / 60 % 60, left % 60);
   std::fflush(stdout);
   barShown = true;

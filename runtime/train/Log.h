@@ -74,6 +74,8 @@ private:
   std::vector<char> line;
   std::chrono::steady_clock::time_point start, lastDrawn;
   bool barShown = false;
+  double secondsSinceLine = 0; // of plain lines
+  int64_t samplesSinceLine = 0;
 };
 
 } // namespace harmony::runtime

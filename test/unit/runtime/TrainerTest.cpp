@@ -7,6 +7,7 @@
 
 #include "runtime/drivers/host/LibraryScratch.h"
 #include "runtime/engine/Blob.h"
+#include "runtime/train/Log.h"
 #include "test/unit/runtime/TrainerFixture.h"
 
 #include <cmath>
@@ -99,6 +100,30 @@ TEST_F(TrainerTest, NegativeControlsAreNumberedAndShow) {
   ASSERT_EQ(with({"--late-wait", "3"}), 0) << message;
   EXPECT_NE(text.find("wait 3 is late"), std::string::npos);
   EXPECT_EQ(weights(saved), train(1));
+}
+
+TEST(Log, LinesHaveTheRateSinceTheLineBefore) {
+  Traffic traffic{};
+  std::vector<int64_t> peaks;
+  StepRecord record;
+  record.traffic = &traffic;
+  record.peaks = &peaks;
+  record.samples = 600000;
+  testing::internal::CaptureStdout();
+  {
+    Log log("", 60);
+    for (double seconds : {2.0, 0.1, 1.9, 600000.0}) {
+      ++record.step;
+      record.seconds = seconds;
+      log.step(record);
+    }
+    record.step = 60;
+    log.step(record);
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "step 1/60  loss 0  lr 0  300000 samples/s\n"
+            "step 3/60  loss 0  lr 0  600000 samples/s\n"
+            "step 60/60  loss 0  lr 0  1 samples/s\n");
 }
 
 TEST_F(TrainerTest, VirtualTimeIsMarked) {
