@@ -75,7 +75,8 @@ void printInterface(func::FuncOp main) {
       llvm::outs() << ", or " << ignored.getInt() << ": ignored";
     llvm::outs() << '\n';
   }
-  llvm::outs() << "outputs:\n";
+  llvm::outs() << (main.getNumResults() ? "outputs:\n"
+                                        : "outputs: none beside the loss\n");
   for (unsigned i = 0; i < main.getNumResults(); ++i)
     llvm::outs() << llvm::formatv(
         "  {0}: {1}\n",

@@ -275,8 +275,9 @@ std::string describe(const Planned &planned, const Problem &problem,
   }
   text += "host store: " + bytesText(plan.hostBytes) + "\n";
   text += "least device memory: " + std::to_string(planned.minDeviceBytes) +
-          " bytes; bound " + std::to_string(planned.boundBytes) + " (layer '" +
-          problem.layers[largestLayer(problem)].name + "')\n";
+          " bytes; largest layer '" +
+          problem.layers[largestLayer(problem)].name +
+          "': " + std::to_string(planned.boundBytes) + "\n";
   return text;
 }
 

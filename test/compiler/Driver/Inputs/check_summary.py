@@ -22,6 +22,6 @@ assert summary["compute_bound_s"] <= summary["iteration_s"] * (1 + 1e-9)
 assert 0 < summary["bound_s"] <= summary["bound_of_groups_s"] <= summary["iteration_s"] * (1 + 1e-9)
 assert summary["min_device_bytes"] <= summary["peak_bytes"][0] <= plan["peakBytes"][0]
 assert summary["peer_bytes"] == 0
-assert f"least device memory: {summary['min_device_bytes']} bytes; bound {summary['bound_bytes']}" in printed
+assert re.search(f"least device memory: {summary['min_device_bytes']} bytes; largest layer '.+': {summary['bound_bytes']}\n", printed)
 assert f"({summary['peak_bytes'][0]} bytes)" in printed
 assert f"numerics key: {summary['numerics_key']}" in printed
