@@ -122,24 +122,6 @@ void convertGatherND(Binder &b) {
   b.output(0, t.gather(x, second, 1, 1));
 }
 
-void convertGatherElements(Binder &b) {
-  Tensor x = b.input(0), indices = b.input(1);
-  int64_t axis = b.integer("axis", 0);
-  if (!x || !indices)
-    return;
-  axis = b.axis(axis, x.rank());
-  // result[i.., j] = x[i.., indices[i.., j]]: a gather with all other axes
-  // batched.
-  bool sameOuter = axis == x.rank() - 1 && x.rank() == indices.rank() &&
-                   x.shape().drop_back() == indices.shape().drop_back();
-  if (!sameOuter) {
-    b.refuse("is supported along the last axis, with indices of the operand's "
-             "shape otherwise");
-    return;
-  }
-  b.output(0, b.build().gather(x, indices, axis, axis));
-}
-
 void convertRange(Binder &b) {
   Tensor start = b.input(0), limit = b.input(1), delta = b.input(2);
   TensorBuilder &t = b.build();
@@ -292,7 +274,6 @@ void convertCumSum(Binder &b) {
 void harmony::normalize::addIndexConverters(ConverterTable &table) {
   table.onOp("Gather", {1, 11, 13}, convertGather);
   table.onOp("GatherND", {11, 12, 13}, convertGatherND);
-  table.onOp("GatherElements", {11, 13}, convertGatherElements);
   table.onOp("Range", {11}, convertRange);
   table.onOp("Trilu", {14}, convertTrilu);
   table.onOp("CumSum", {11, 14}, convertCumSum);

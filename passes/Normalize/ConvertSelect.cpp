@@ -240,6 +240,38 @@ bool checkFloating(Binder &b, const Tensor &x) {
   return false;
 }
 
+/// result[i.., j, k..] = x[i.., indices[i.., j, k..], k..]: a gather along the
+/// last axis with all others batched, of which indices may have fewer elements.
+void convertGatherElements(Binder &b) {
+  Tensor x = b.input(0), indices = b.input(1);
+  std::optional<int64_t> axis =
+      ownAxis(b, x, b.integer("axis", 0), "reads elements");
+  if (!axis || !indices)
+    return;
+  TensorBuilder &t = b.build();
+  Tensor read = x;
+  bool fits = x.rank() == indices.rank();
+  for (int64_t other = 0; fits && other < x.rank(); ++other) {
+    Extent has = x.shape()[other], wanted = indices.shape()[other];
+    if (other == *axis || has == wanted)
+      continue;
+    fits = !has.isBatch() && !wanted.isBatch() && wanted.size < has.size;
+    if (fits)
+      read = t.sliceAxis(read, other, 0, wanted.size);
+  }
+  if (!fits) {
+    b.refuse("indices " + toString(indices.shape()) +
+             " must have no more elements than " + toString(x.shape()) +
+             " along axes other than " + Twine(*axis));
+    return;
+  }
+  SmallVector<int64_t> swap = swapWithLast(x.rank(), *axis);
+  b.output(0, t.transpose(t.gather(t.transpose(read, swap),
+                                   t.transpose(indices, swap), x.rank() - 1,
+                                   x.rank() - 1),
+                          swap));
+}
+
 void convertScatterElements(Binder &b) {
   Tensor x = b.input(0), indices = b.input(1), updates = b.input(2);
   std::optional<bool> adds = readReduction(b);
@@ -307,6 +339,7 @@ void harmony::normalize::addSelectConverters(ConverterTable &table) {
   table.onOp("TopK", {10, 11, 24}, convertTopK);
   table.onOp("OneHot", {9, 11}, convertOneHot);
   table.onOp("EyeLike", {9, 22}, convertEyeLike);
+  table.onOp("GatherElements", {11, 13}, convertGatherElements);
   table.onOp("Scatter", {9}, convertScatterElements);
   table.onOp("ScatterElements", {11, 13, 16, 18}, convertScatterElements);
   table.onOp("ScatterND", {11, 13, 16, 18}, convertScatterND);

@@ -94,6 +94,13 @@ def depth(a, k):
     return a.reshape(n, c, h // k, k, w // k, k).transpose(0, 3, 5, 1, 2, 4).reshape(n, -1, h // k, w // k)
 
 
+def scattered(b, m):
+    """m added to the least element of b along axis 1."""
+    sums = b.copy()
+    np.put_along_axis(sums, b.argmin(1)[:, None], b.min(1, keepdims=True) + m, 1)
+    return sums
+
+
 SMALL = "j = Constant <value = float {0.3}> ()  b = Mul(a, j)  "  # within (-1, 1), mostly
 UNARY = {"Sin": np.sin, "Cos": np.cos, "Tan": np.tan, "Atan": np.arctan, "Sinh": np.sinh, "Cosh": np.cosh,
          "Asinh": np.arcsinh, "Tanh": np.tanh}
@@ -159,6 +166,21 @@ GROUPS = {
         ("y = DepthToSpace <blocksize = 2> (a)", lambda a: blocks(a, 2, "DCR")),
         ('y = DepthToSpace <blocksize = 2, mode = "CRD"> (a)', lambda a: blocks(a, 2, "CRD")),
         ("y = SpaceToDepth <blocksize = 2> (a)", lambda a: depth(a, 2)),
+    ],
+    "elements by index": [
+        ("k = Constant <value = float {0.0}> ()  b = Greater(a, k)  c = Cast <to = 7> (b)  y = GatherElements <axis = 1> (a, c)",
+         lambda a: np.take_along_axis(a, (a > 0).astype(int), 1)),
+        ("c = ArgMax <axis = 2, keepdims = 1> (a)  y = GatherElements <axis = -2> (a, c)",
+         lambda a: a.max(2, keepdims=True)),
+        # Fewer indices than elements along another axis.
+        ("""k = Constant <value = float {0.0}> ()  b = Greater(a, k)  c = Cast <to = 7> (b)
+            f = Constant <value = int64[2] {1, 1}> ()  j = Constant <value = int64[2] {3, 4}> ()
+            q = Constant <value = int64[2] {1, 3}> ()  m = Slice(c, f, j, q)  y = GatherElements <axis = 2> (a, m)""",
+         lambda a: np.take_along_axis(a[:, :2, :, :3], (a > 0).astype(int)[:, 1:3, :, 1:4], 2)),
+        ("""f = ReduceMean <keepdims = 1> (a, k1)  b = ReduceMax <keepdims = 1> (a, k1)
+            q = ArgMin <axis = 1, keepdims = 1> (b)  c = Constant <value = int64[1] {1}> ()  m = ReduceMean <keepdims = 1> (f, c)
+            y = ScatterElements <axis = 1, reduction = "add"> (b, q, m)""",
+         lambda a: scattered(a.max(3, keepdims=True), a.mean((1, 3), keepdims=True))),
     ],
     "functions of one variable": [
         *((f"{SMALL}y = {op}(b)", lambda a, f=f: f(np.float32(0.3) * a)) for op, f in UNARY.items()),
