@@ -9,37 +9,32 @@
 
 #include <algorithm>
 #include <numeric>
-#include <tuple>
 
 namespace harmony::planner {
-
-namespace {
-
-auto held(const Buffer &buffer) {
-  return std::make_tuple(buffer.use, buffer.device, buffer.firstSample);
-}
-
-} // namespace
 
 BufferIndex::BufferIndex(const Plan &plan) : buffers(plan.buffers) {
   objects = 1;
   for (const Buffer &buffer : buffers)
     objects = std::max(objects, static_cast<size_t>(buffer.object + 2));
-  order.resize(buffers.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int a, int b) {
-    const Buffer &x = buffers[a], &y = buffers[b];
-    size_t cellX = cell(x.content, x.object), cellY = cell(y.content, y.object);
-    if (cellX != cellY)
-      return cellX < cellY;
-    if (held(x) != held(y))
-      return held(x) < held(y);
-    return x.first == y.first ? a < b : x.first < y.first;
-  });
   starts.assign(objects * (static_cast<size_t>(Content::Scalar) + 1) + 1, 0);
   for (const Buffer &buffer : buffers)
     ++starts[cell(buffer.content, buffer.object) + 1];
   std::partial_sum(starts.begin(), starts.end(), starts.begin());
+  entries.resize(buffers.size());
+  std::vector<int> ends(starts.begin(), starts.end() - 1);
+  for (size_t b = 0; b < buffers.size(); ++b) {
+    const Buffer &buffer = buffers[b];
+    entries[ends[cell(buffer.content, buffer.object)]++] = {
+        {buffer.use, buffer.device, buffer.firstSample},
+        buffer.first,
+        static_cast<int>(b)};
+  }
+  for (size_t of = 0; of + 1 < starts.size(); ++of)
+    std::stable_sort(
+        entries.begin() + starts[of], entries.begin() + starts[of + 1],
+        [](const Entry &x, const Entry &y) {
+          return x.held == y.held ? x.first < y.first : x.held < y.held;
+        });
 }
 
 const Buffer *BufferIndex::find(Content content, int object, int use,
@@ -48,24 +43,27 @@ const Buffer *BufferIndex::find(Content content, int object, int use,
   if (object < -1 || static_cast<size_t>(object + 1) >= objects)
     return nullptr;
   size_t of = cell(content, object);
-  auto begin = order.begin() + starts[of], end = order.begin() + starts[of + 1];
-  auto key = std::make_tuple(use, device, firstSample);
-  auto after = std::upper_bound(begin, end, at, [&](Point point, int index) {
-    const Buffer &buffer = buffers[index];
-    return key != held(buffer) ? key < held(buffer) : point < buffer.first;
-  });
+  auto begin = entries.begin() + starts[of];
+  Key key{use, device, firstSample};
+  // The first that begins behind the point.
+  auto after = std::partition_point(
+      begin, entries.begin() + starts[of + 1], [&](const Entry &entry) {
+        return !(key < entry.held) && (entry.held < key || entry.first <= at);
+      });
   if (after == begin)
     return nullptr;
-  const Buffer &buffer = buffers[*std::prev(after)];
-  return held(buffer) == key && at <= buffer.last ? &buffer : nullptr;
+  const Entry &entry = *std::prev(after);
+  const Buffer &buffer = buffers[entry.buffer];
+  return entry.held == key && at <= buffer.last ? &buffer : nullptr;
 }
 
 std::pair<int, int> BufferIndex::ambiguous() const {
-  for (size_t i = 1; i < order.size(); ++i) {
-    const Buffer &x = buffers[order[i - 1]], &y = buffers[order[i]];
-    if (x.content == y.content && x.object == y.object && held(x) == held(y) &&
-        y.first <= x.last)
-      return {order[i - 1], order[i]};
+  for (size_t i = 1; i < entries.size(); ++i) {
+    const Buffer &x = buffers[entries[i - 1].buffer],
+                 &y = buffers[entries[i].buffer];
+    if (x.content == y.content && x.object == y.object &&
+        entries[i - 1].held == entries[i].held && y.first <= x.last)
+      return {entries[i - 1].buffer, entries[i].buffer};
   }
   return {-1, -1};
 }

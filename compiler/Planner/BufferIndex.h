@@ -10,6 +10,7 @@
 
 #include "compiler/Planner/Plan.h"
 
+#include <tuple>
 #include <utility>
 
 namespace harmony::planner {
@@ -29,11 +30,30 @@ public:
   std::pair<int, int> ambiguous() const;
 
 private:
+  /// Of what a buffer holds, all but content and object.
+  struct Key {
+    int use, device;
+    int64_t firstSample;
+    bool operator==(const Key &o) const {
+      return use == o.use && device == o.device && firstSample == o.firstSample;
+    }
+    bool operator<(const Key &o) const {
+      return std::tie(use, device, firstSample) <
+             std::tie(o.use, o.device, o.firstSample);
+    }
+  };
+  /// Apart from the buffers, so that a search stays within few bytes.
+  struct Entry {
+    Key held;
+    Point first; ///< of the live range
+    int buffer;
+  };
+
   const std::vector<Buffer> &buffers;
-  size_t objects = 0;      ///< one more than the highest object, 0 for -1
-  std::vector<int> order;  ///< by content, object, the rest of what is held,
-                           ///< and the beginning of the live range
-  std::vector<int> starts; ///< of each (content, object), in `order`
+  size_t objects = 0; ///< one more than the highest object, 0 for -1
+  /// By content, object, the rest of what is held, and the beginning.
+  std::vector<Entry> entries;
+  std::vector<int> starts; ///< of each (content, object), in `entries`
 
   size_t cell(Content content, int object) const {
     return static_cast<size_t>(content) * objects +

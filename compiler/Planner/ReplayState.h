@@ -9,6 +9,7 @@
 #define COMPILER_PLANNER_REPLAYSTATE_H
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -56,40 +57,93 @@ struct Stamp {
 };
 
 /// One address space: what each byte holds, who wrote it and who has read it
-/// since.
+/// since. Most accesses are of exactly the bytes that an earlier one was of.
 class Space {
 public:
   struct Segment {
+    int64_t begin = 0, end = 0;
     Held held;
     Stamp writer;
     std::vector<Stamp> readers; ///< the last of each queue
+    int next = none;            ///< the one that begins where it ends
   };
+
+  Space() {
+    segments.emplace_back();
+    segments[0].end = std::numeric_limits<int64_t>::max();
+    byBegin[0] = 0;
+  }
 
   template <typename Visit>
   void visit(int64_t begin, int64_t end, Visit visit) {
-    auto it = split(begin);
-    split(end);
-    for (; it != segments.end() && it->first < end; ++it)
-      visit(it->second);
+    for (int at = find(begin); at != none && segments[at].begin < end;
+         at = segments[at].next) {
+      if (segments[at].end > end)
+        split(at, end);
+      visit(segments[at]);
+    }
   }
 
   void write(int64_t begin, int64_t end, const Held &held, const Stamp &by) {
-    auto first = split(begin), last = split(end);
-    segments.erase(std::next(first), last);
-    first->second.held = held;
-    first->second.writer = by;
-    first->second.readers.clear();
+    int at = find(begin);
+    while (segments[at].end < end)
+      joinNext(at);
+    if (segments[at].end > end)
+      split(at, end);
+    Segment &segment = segments[at];
+    segment.held = held;
+    segment.writer = by;
+    segment.readers.clear();
   }
 
 private:
-  std::map<int64_t, Segment> segments{{0, {}}};
+  static constexpr int none = -1;
+  std::vector<Segment> segments;
+  std::vector<int> unused;        ///< in `segments`; they begin nowhere
+  std::map<int64_t, int> byBegin; ///< in `segments`
+  /// Where the segment of an address was found last, by a few of its bits.
+  static constexpr size_t recentBits = 12;
+  std::vector<int> recent = std::vector<int>(size_t(1) << recentBits, 0);
 
   /// The segment that begins at an address.
-  std::map<int64_t, Segment>::iterator split(int64_t at) {
-    auto it = std::prev(segments.upper_bound(at));
-    if (it->first == at)
-      return it;
-    return segments.emplace_hint(std::next(it), at, it->second);
+  int find(int64_t begin) {
+    // Of 64 bits that all bits of the address change: Fibonacci hashing.
+    uint64_t bits = static_cast<uint64_t>(begin) * 0x9E3779B97F4A7C15u;
+    int &found = recent[bits >> (64 - recentBits)];
+    if (segments[found].begin == begin)
+      return found;
+    auto [address, at] = *std::prev(byBegin.upper_bound(begin));
+    return found = address == begin ? at : split(at, begin);
+  }
+
+  /// Returns what begins there.
+  int split(int at, int64_t address) {
+    int behind = make();
+    Segment &first = segments[at], &second = segments[behind];
+    second = first;
+    second.begin = first.end = address;
+    first.next = behind;
+    byBegin[address] = behind;
+    return behind;
+  }
+
+  void joinNext(int at) {
+    int behind = segments[at].next;
+    segments[at].end = segments[behind].end;
+    segments[at].next = segments[behind].next;
+    byBegin.erase(segments[behind].begin);
+    segments[behind].begin = none;
+    unused.push_back(behind);
+  }
+
+  int make() {
+    if (unused.empty()) {
+      segments.emplace_back();
+      return static_cast<int>(segments.size()) - 1;
+    }
+    int place = unused.back();
+    unused.pop_back();
+    return place;
   }
 };
 
