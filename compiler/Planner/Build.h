@@ -20,6 +20,7 @@
 
 #include "compiler/Planner/Plan.h"
 
+#include <limits>
 #include <memory>
 #include <tuple>
 
@@ -38,7 +39,8 @@ enum class Place {
 enum class Gather : char {
   Each,  ///< every device loads all of it from the host
   One,   ///< one loads it, the others copy it from there
-  Slices ///< each loads a slice, and copies it to all others
+  Slices ///< each, of up to Choices::slices, loads a slice, and copies it to
+         ///< all others
 };
 
 /// A phase to be: see Phase.
@@ -109,6 +111,8 @@ struct Choices {
   /// By tensor, of what is loaded for a pack. Devices without a link go their
   /// own way. Empty: Each throughout.
   std::vector<Gather> gather;
+  /// Of a tensor that is gathered in slices, for a pack: at most so many.
+  int slices = std::numeric_limits<int>::max();
   /// By tensor: the group whose device loads what is gathered from One; beyond
   /// the groups that run the pack, the first. Empty: 0 throughout.
   std::vector<int> loader;
@@ -130,8 +134,8 @@ struct Choices {
       return std::tie(c.groups, c.update, c.stay, c.overlap, c.runs, c.slots,
                       c.valuesAhead, c.recomputeAhead, c.peers, c.resident,
                       c.pinned, c.stateResident, c.holdGradient, c.updateOnHost,
-                      c.owner, c.gather, c.loader, c.place, c.gradientPlace,
-                      c.others, c.othersGather, c.phases);
+                      c.owner, c.gather, c.slices, c.loader, c.place,
+                      c.gradientPlace, c.others, c.othersGather, c.phases);
     };
     return all(*this) == all(o);
   }

@@ -467,12 +467,14 @@ void TensorBuilder::gatherFromOne(int t, Loads group) {
   }
 }
 
-/// Slices of equal size, as far as alignment allows. False: the tensor is too
-/// small, or a link is missing.
+/// Slices of equal size, as far as alignment allows. Where there are fewer than
+/// devices, those of one tensor are of other devices than those of the next.
+/// False: the tensor is too small, or a link is missing.
 bool TensorBuilder::gatherSlices(int t, Loads group) {
   int64_t bytes = problem.tensors[t].bytes;
   int count = group.size();
-  int64_t size = alignedBytes((bytes + count - 1) / count);
+  int most = std::min(count, choices.slices);
+  int64_t size = alignedBytes((bytes + most - 1) / most);
   bool linked = size < bytes;
   for (int from = 0; from < count && linked; ++from)
     for (int to = 0; to < count; ++to)
@@ -487,13 +489,13 @@ bool TensorBuilder::gatherSlices(int t, Loads group) {
     b.slice(event, k * size, std::min(size, bytes - k * size));
     b.append(list, event);
   };
+  int first = most < count ? static_cast<int>(int64_t(t) * most % count) : 0;
+  auto loadOf = [&](int k) { return loadAt(group, (first + k) % count); };
   for (int k = 0; k < slices; ++k)
-    cut(makeLoad(t, loadAt(group, k), need), k);
+    cut(makeLoad(t, loadOf(k), need), k);
   for (int k = 0; k < slices; ++k)
     for (int other = 1; other < count; ++other)
-      cut(makeCopy(t, loadAt(group, k), loadAt(group, (k + other) % count),
-                   need),
-          k);
+      cut(makeCopy(t, loadOf(k), loadOf(k + other), need), k);
   return true;
 }
 

@@ -291,6 +291,15 @@ std::vector<int> spreadOwners(const Problem &problem, const Layout &layout) {
   return owners;
 }
 
+/// Copies of slices that a plan may have. Their number grows with the square of
+/// the groups, and waits are found in memory for each event and each queue.
+static int64_t mostSliceCopies(const Problem &problem, const Layout &layout) {
+  constexpr int64_t copies = 100'000, ofLayers = 500, timesDevices = 8'000'000;
+  int64_t devices = int64_t(layout.groups) * layout.pipeline;
+  int64_t layers = std::max<int64_t>(ofLayers, problem.layerCount());
+  return std::min(copies * layers / ofLayers, timesDevices / devices);
+}
+
 void dealLoads(const Problem &problem, const Layout &layout, Choices &choices) {
   choices.gather.assign(problem.tensors.size(), Gather::Each);
   choices.loader.assign(problem.tensors.size(), 0);
@@ -327,6 +336,13 @@ void dealLoads(const Problem &problem, const Layout &layout, Choices &choices) {
         load[choices.loader[t]] += problem.tensors[t].bytes;
     }
   }
+  // Every slice is copied to all other groups, forward and backward.
+  int64_t copies =
+      2 * layout.groups *
+      std::count(choices.gather.begin(), choices.gather.end(), Gather::Slices);
+  if (copies > 0)
+    choices.slices = static_cast<int>(
+        std::max<int64_t>(1, mostSliceCopies(problem, layout) / copies));
 }
 
 } // namespace harmony::planner

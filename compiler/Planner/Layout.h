@@ -103,7 +103,9 @@ std::vector<int> spreadOwners(const Problem &problem, const Layout &layout);
 
 /// Loads of tensors by one group for all: by the group of the owner, where
 /// there is one, else of the group that has least of the pack. What is more
-/// than a group's share of a pack is loaded in slices.
+/// than a group's share of a pack is loaded in slices: one a group, or fewer
+/// where there are so many groups that nothing but their copies would make up
+/// the plan.
 void dealLoads(const Problem &problem, const Layout &layout, Choices &choices);
 
 } // namespace harmony::planner

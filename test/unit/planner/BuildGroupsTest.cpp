@@ -80,6 +80,36 @@ TEST(BuildGroups, OneOfTheGroupsLoadsForAll) {
     EXPECT_EQ(loaded(plan, 4), std::vector<int64_t>(4, loads * bytes / 4));
     EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::Peer)], 3 * loads * bytes);
     EXPECT_EQ(count(plan, EventKind::CopyTensor), 4 * 3 * loads);
+
+    // Two slices of each: of tensors 0 and 2 those of groups 0 and 1, of tensor
+    // 1 those of the others.
+    choices.slices = 2;
+    plan = makePlan(problem, linked(4), choices);
+    ASSERT_EQ(problemsOf(plan, problem, linked(4)), "");
+    EXPECT_EQ(plan.traffic[static_cast<int>(Traffic::Peer)], 3 * loads * bytes);
+    EXPECT_EQ(count(plan, EventKind::LoadTensor), 2 * loads);
+    EXPECT_EQ(count(plan, EventKind::CopyTensor), 2 * 3 * loads);
+    std::vector<int64_t> halves = loaded(plan, 4);
+    EXPECT_EQ(halves[0], halves[1]);
+    EXPECT_EQ(halves[2], halves[3]);
+    EXPECT_EQ(halves[0] + halves[2], loads * bytes / 2);
+    EXPECT_GT(halves[2], 0);
+    choices.slices = 4;
+  }
+}
+
+TEST(BuildGroups, CopiesOfSlicesDoNotGrowWithTheSquareOfTheGroups) {
+  Problem problem = chain(12, 1024);
+  for (int groups : {8, 64, 256, 1024}) {
+    Choices choices;
+    dealLoads(problem,
+              uniformLayout(problem, groups, 1, Placement::Ring, {3, 7, 11}, 1),
+              choices);
+    // Every one of the twelve is more than a group's share of its pack.
+    ASSERT_EQ(choices.gather, std::vector<Gather>(12, Gather::Slices));
+    int slices = std::min(choices.slices, groups);
+    EXPECT_LE(int64_t(2) * 12 * groups * slices, 100'000);
+    EXPECT_TRUE(groups > 64 || slices == groups) << groups;
   }
 }
 
