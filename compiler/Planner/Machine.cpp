@@ -48,138 +48,173 @@ const Link &Machine::link(int from, int to) const {
               " to " + endpoint(to));
 }
 
+namespace {
+
 /// What commands and links of a program can say: see runtime/program.h.
 constexpr int maximalDevices = 256;
 constexpr size_t maximalShares = 4;
 
-void Machine::checkRates(const Device &device) const {
-  auto require = [&](const char *what, double value, bool holds,
-                     const char *accepted) {
-    if (!holds)
-      throw Error("machine '" + name + "': " + what + " of device '" +
-                  device.name + "' is " + numberText(value) + ", accepted is " +
-                  accepted);
-  };
-  require("launchSeconds", device.launchSeconds,
-          isLatency(device.launchSeconds), acceptedLatency);
-  require("workers", device.workers, device.workers >= 1, "1 or more");
-  for (auto [what, rate] : {std::pair("flopsPerSecond", device.flopsPerSecond),
-                            {"bytesPerSecond", device.bytesPerSecond}})
-    require(what, rate, rate == 0 || isRate(rate), acceptedRate);
-  for (auto [what, rate] :
-       {std::pair("operationsPerSecond", device.operationsPerSecond),
-        {"updateBytesPerSecond", device.updateBytesPerSecond}})
-    require(what, rate, rate == 0 || isRate(rate), acceptedIfKnown);
-  std::set<int64_t> rows, columns, depths;
-  std::set<std::tuple<int64_t, int64_t, int64_t>> points;
-  for (const ProductRate &product : device.products) {
-    require("the rate of a product", product.flopsPerSecond,
-            isRate(product.flopsPerSecond), acceptedRate);
-    require("an extent of a product",
-            static_cast<double>(
-                std::min({product.rows, product.columns, product.depth})),
-            std::min({product.rows, product.columns, product.depth}) >= 1,
-            "1 or more");
-    rows.insert(product.rows);
-    columns.insert(product.columns);
-    depths.insert(product.depth);
-    points.insert({product.rows, product.columns, product.depth});
-  }
-  require("the number of different products",
-          static_cast<double>(points.size()),
-          points.size() == rows.size() * columns.size() * depths.size() &&
-              points.size() == device.products.size(),
-          "all combinations of their rows, columns and depths, each once");
-  int64_t last = 0;
-  for (const MemoryRate &rate : device.memory) {
-    require("the rate of memory", rate.bytesPerSecond,
-            isRate(rate.bytesPerSecond), acceptedRate);
-    require("bytes of a rate of memory", static_cast<double>(rate.bytes),
-            rate.bytes > last, "ascending");
-    last = rate.bytes;
-  }
-}
+/// See Machine::check.
+class MachineCheck {
+public:
+  explicit MachineCheck(const Machine &machine)
+      : machine(machine), count(static_cast<int>(machine.devices.size())) {}
 
-void Machine::check() const {
-  int count = static_cast<int>(devices.size());
-  if (count == 0 || count > maximalDevices)
-    throw Error(
-        "machine '" + name + "' has " +
-        (count == 0 ? "no device" : std::to_string(count) + " devices") +
-        ", accepted is at least one and at most " +
-        std::to_string(maximalDevices));
-  for (int d = 0; d < count; ++d)
-    if (devices[d].capacity <= 0)
-      throw Error("machine '" + name + "': capacity of device " +
-                  std::to_string(d) + " is " +
-                  std::to_string(devices[d].capacity) +
-                  ", accepted is 1 or more");
-  for (const Device &device : devices)
-    checkRates(device);
-  std::set<std::pair<int, int>> ends;
-  for (const Link &link : links) {
+  void run() {
+    checkDevices();
+    for (const Resource &resource : machine.resources)
+      if (!isRate(resource.bytesPerSecond))
+        refuse("resource '" + resource.name + "' has bandwidth " +
+               numberText(resource.bytesPerSecond) + ", accepted is " +
+               acceptedRate);
+    for (const Link &link : machine.links) {
+      checkLink(link);
+      checkShares(link);
+    }
+    checkHost();
+    for (int d = 0; d < count; ++d) {
+      machine.link(hostEndpoint, d);
+      machine.link(d, hostEndpoint);
+    }
+  }
+
+private:
+  const Machine &machine;
+  const int count;                    ///< of devices
+  std::set<std::pair<int, int>> ends; ///< of the links so far
+
+  [[noreturn]] void refuse(const std::string &what) const {
+    throw Error("machine '" + machine.name + "': " + what);
+  }
+
+  void checkDevices() const {
+    if (count == 0 || count > maximalDevices)
+      throw Error(
+          "machine '" + machine.name + "' has " +
+          (count == 0 ? "no device" : std::to_string(count) + " devices") +
+          ", accepted is at least one and at most " +
+          std::to_string(maximalDevices));
+    for (int d = 0; d < count; ++d)
+      if (int64_t capacity = machine.devices[d].capacity; capacity <= 0)
+        refuse("capacity of device " + std::to_string(d) + " is " +
+               std::to_string(capacity) + ", accepted is 1 or more");
+    for (const Device &device : machine.devices) {
+      checkSpeeds(device);
+      checkProducts(device);
+      checkMemory(device);
+    }
+  }
+
+  void require(const Device &device, const char *what, double value, bool holds,
+               const char *accepted) const {
+    if (!holds)
+      refuse(std::string(what) + " of device '" + device.name + "' is " +
+             numberText(value) + ", accepted is " + accepted);
+  }
+
+  void checkSpeeds(const Device &device) const {
+    require(device, "launchSeconds", device.launchSeconds,
+            isLatency(device.launchSeconds), acceptedLatency);
+    require(device, "workers", device.workers, device.workers >= 1,
+            "1 or more");
+    // Costs that are modelled need these; given costs do without.
+    for (auto [what, rate] :
+         {std::pair("flopsPerSecond", device.flopsPerSecond),
+          {"bytesPerSecond", device.bytesPerSecond}})
+      require(device, what, rate, rate == 0 || isRate(rate), acceptedRate);
+    for (auto [what, rate] :
+         {std::pair("operationsPerSecond", device.operationsPerSecond),
+          {"updateBytesPerSecond", device.updateBytesPerSecond}})
+      require(device, what, rate, rate == 0 || isRate(rate), acceptedIfKnown);
+  }
+
+  void checkProducts(const Device &device) const {
+    std::set<int64_t> rows, columns, depths;
+    std::set<std::tuple<int64_t, int64_t, int64_t>> points;
+    for (const ProductRate &product : device.products) {
+      require(device, "the rate of a product", product.flopsPerSecond,
+              isRate(product.flopsPerSecond), acceptedRate);
+      int64_t least = std::min({product.rows, product.columns, product.depth});
+      require(device, "an extent of a product", static_cast<double>(least),
+              least >= 1, "1 or more");
+      rows.insert(product.rows);
+      columns.insert(product.columns);
+      depths.insert(product.depth);
+      points.insert({product.rows, product.columns, product.depth});
+    }
+    require(device, "the number of different products",
+            static_cast<double>(points.size()),
+            points.size() == rows.size() * columns.size() * depths.size() &&
+                points.size() == device.products.size(),
+            "all combinations of their rows, columns and depths, each once");
+  }
+
+  void checkMemory(const Device &device) const {
+    int64_t last = 0;
+    for (const MemoryRate &rate : device.memory) {
+      require(device, "the rate of memory", rate.bytesPerSecond,
+              isRate(rate.bytesPerSecond), acceptedRate);
+      require(device, "bytes of a rate of memory",
+              static_cast<double>(rate.bytes), rate.bytes > last, "ascending");
+      last = rate.bytes;
+    }
+  }
+
+  static std::string nameOf(const Link &link) {
+    return "link from " + endpoint(link.from) + " to " + endpoint(link.to);
+  }
+
+  void checkLink(const Link &link) {
     for (int end : {link.from, link.to})
       if (end < hostEndpoint || end >= count)
-        throw Error("machine '" + name + "': link end is " +
-                    std::to_string(end) + ", accepted range is [-1, " +
-                    std::to_string(count - 1) + "]");
+        refuse("link end is " + std::to_string(end) +
+               ", accepted range is [-1, " + std::to_string(count - 1) + "]");
     if (link.from == link.to)
-      throw Error("machine '" + name + "': link from " + endpoint(link.from) +
-                  " to itself");
+      refuse("link from " + endpoint(link.from) + " to itself");
     if (!ends.insert({link.from, link.to}).second)
-      throw Error("machine '" + name + "': a second link from " +
-                  endpoint(link.from) + " to " + endpoint(link.to) +
-                  ", accepted is one in each direction");
+      refuse("a second " + nameOf(link) +
+             ", accepted is one in each direction");
     if (!isRate(link.bytesPerSecond) || !isLatency(link.latencySeconds))
-      throw Error("machine '" + name + "': link from " + endpoint(link.from) +
-                  " to " + endpoint(link.to) + " has bandwidth " +
-                  numberText(link.bytesPerSecond) + " and latency " +
-                  numberText(link.latencySeconds) + ", accepted is " +
-                  acceptedRate + ", and " + acceptedLatency);
+      refuse(nameOf(link) + " has bandwidth " +
+             numberText(link.bytesPerSecond) + " and latency " +
+             numberText(link.latencySeconds) + ", accepted is " + acceptedRate +
+             ", and " + acceptedLatency);
   }
-  for (const Resource &resource : resources)
-    if (!isRate(resource.bytesPerSecond))
-      throw Error("machine '" + name + "': resource '" + resource.name +
-                  "' has bandwidth " + numberText(resource.bytesPerSecond) +
-                  ", accepted is " + acceptedRate);
-  for (const Link &link : links) {
+
+  void checkShares(const Link &link) const {
     if (link.shares.size() > maximalShares)
-      throw Error(
-          "machine '" + name + "': link from " + endpoint(link.from) + " to " +
-          endpoint(link.to) + " shares " + std::to_string(link.shares.size()) +
-          " resources, accepted are at most " + std::to_string(maximalShares));
+      refuse(nameOf(link) + " shares " + std::to_string(link.shares.size()) +
+             " resources, accepted are at most " +
+             std::to_string(maximalShares));
     for (int share : link.shares)
-      if (share < 0 || share >= static_cast<int>(resources.size()))
-        throw Error("machine '" + name + "': link from " + endpoint(link.from) +
-                    " to " + endpoint(link.to) + " shares resource " +
-                    std::to_string(share) + ", there are " +
-                    std::to_string(resources.size()));
+      if (share < 0 || share >= static_cast<int>(machine.resources.size()))
+        refuse(nameOf(link) + " shares resource " + std::to_string(share) +
+               ", there are " + std::to_string(machine.resources.size()));
     if (std::set<int>(link.shares.begin(), link.shares.end()).size() !=
         link.shares.size())
-      throw Error("machine '" + name + "': link from " + endpoint(link.from) +
-                  " to " + endpoint(link.to) +
-                  " shares a resource twice, accepted is once");
+      refuse(nameOf(link) + " shares a resource twice, accepted is once");
   }
-  if (hostBytes < 0)
-    throw Error("machine '" + name + "': hostBytes is " +
-                std::to_string(hostBytes) +
-                ", accepted is 0 (no limit) or more");
-  if (hostQueues < 1 || hostQueues > maximalDevices)
-    throw Error("machine '" + name + "': hostQueues is " +
-                std::to_string(hostQueues) + ", accepted range is [1, " +
-                std::to_string(maximalDevices) + "]");
-  if (hostUpdateBytesPerSecond != 0 && !isRate(hostUpdateBytesPerSecond))
-    throw Error("machine '" + name + "': hostUpdateBytesPerSecond is " +
-                numberText(hostUpdateBytesPerSecond) + ", accepted is " +
-                acceptedIfKnown);
-  if (!isLatency(phaseSeconds))
-    throw Error("machine '" + name + "': phaseSeconds is " +
-                numberText(phaseSeconds) + ", accepted is " + acceptedLatency);
-  for (int d = 0; d < count; ++d) {
-    link(hostEndpoint, d);
-    link(d, hostEndpoint);
+
+  void checkHost() const {
+    if (machine.hostBytes < 0)
+      refuse("hostBytes is " + std::to_string(machine.hostBytes) +
+             ", accepted is 0 (no limit) or more");
+    if (machine.hostQueues < 1 || machine.hostQueues > maximalDevices)
+      refuse("hostQueues is " + std::to_string(machine.hostQueues) +
+             ", accepted range is [1, " + std::to_string(maximalDevices) + "]");
+    double updates = machine.hostUpdateBytesPerSecond;
+    if (updates != 0 && !isRate(updates))
+      refuse("hostUpdateBytesPerSecond is " + numberText(updates) +
+             ", accepted is " + acceptedIfKnown);
+    if (!isLatency(machine.phaseSeconds))
+      refuse("phaseSeconds is " + numberText(machine.phaseSeconds) +
+             ", accepted is " + acceptedLatency);
   }
-}
+};
+
+} // namespace
+
+void Machine::check() const { MachineCheck(*this).run(); }
 
 Machine Machine::uniform(const std::string &name, int count, int64_t capacity,
                          double linkBytesPerSecond, double linkLatencySeconds,

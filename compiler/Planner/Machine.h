@@ -96,7 +96,6 @@ struct Machine {
   /// time out of range (Limits.h), a device without a link from or to the host,
   /// no host queue.
   void check() const;
-  void checkRates(const Device &device) const;
   /// The link between two endpoints; Error if there is none.
   const Link &link(int from, int to) const;
   /// Whether there is one: devices without a link between them exchange data

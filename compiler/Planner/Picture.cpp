@@ -430,9 +430,10 @@ private:
     y += 2;
   }
 
-  void drawMemory(int device, int64_t peak, int64_t capacity) {
+  /// By column of the plot the point at which most is live, with the highest
+  /// address of all points there.
+  std::vector<MemoryPoint> memoryColumns(int device) const {
     std::vector<MemoryPoint> points = state.memory(device);
-    // A column has the point at which most is live, and the highest address.
     int columns = static_cast<int>(plotWidth);
     std::vector<MemoryPoint> most(columns);
     for (size_t i = 0; i < points.size(); ++i) {
@@ -448,6 +449,10 @@ private:
         most[c].highest = highest;
       }
     }
+    return most;
+  }
+
+  void drawMemory(int device, int64_t peak, int64_t capacity) {
     // Where next to nothing of a device is used, its capacity is off the scale.
     bool showCapacity = capacity <= 3 * std::max<int64_t>(peak, 1);
     double top = static_cast<double>(
@@ -466,56 +471,52 @@ private:
                  std::to_string(peak) + " of " + std::to_string(capacity) +
                  " bytes");
     svg.rectangle(plotLeft, y, plotWidth, height, "back");
-    for (int h = 0; h < holdingCount; ++h) {
-      // From the sum of what lies below to that with this.
-      auto sumTo = [&](const MemoryPoint &point, int last) {
-        int64_t sum = 0;
-        for (int i = 0; i <= last; ++i)
-          sum += point.bytes[i];
-        return sum;
-      };
-      auto band = [&](int from, int to) {
-        std::string data = "M" + svgNumber(plotLeft + from) + " " +
-                           svgNumber(yOf(sumTo(most[from], h)));
-        std::string last;
-        for (int c = from; c < to; ++c) {
-          std::string at = svgNumber(yOf(sumTo(most[c], h)));
-          if (at != last)
-            data += (c > from ? "H" + svgNumber(plotLeft + c) : std::string()) +
-                    "V" + at;
-          last = at;
-        }
-        data += "H" + svgNumber(plotLeft + to);
-        last.clear();
-        for (int c = to - 1; c >= from; --c) {
-          std::string at = svgNumber(yOf(sumTo(most[c], h - 1)));
-          if (at != last)
-            data += (c + 1 < to ? "H" + svgNumber(plotLeft + c + 1)
-                                : std::string()) +
-                    "V" + at;
-          last = at;
-        }
-        return data + "H" + svgNumber(plotLeft + from) + "z";
-      };
-      std::string data;
-      for (int c = 0; c < columns;) {
-        if (most[c].bytes[h] == 0) {
-          ++c;
-          continue;
-        }
-        int from = c;
-        while (c < columns && most[c].bytes[h] != 0)
-          ++c;
-        data += band(from, c);
-      }
-      if (!data.empty())
+    std::vector<MemoryPoint> columns = memoryColumns(device);
+    for (int h = 0; h < holdingCount; ++h)
+      if (std::string data = holdingPath(columns, h, yOf); !data.empty())
         svg.path(data, cssClass('m', h));
-    }
-    drawHighest(most, yOf);
+    drawHighest(columns, yOf);
     if (showCapacity)
       svg.line(plotLeft, yOf(capacity), plotRight, yOf(capacity), "capacity");
     svg.close();
     y += height + 2;
+  }
+
+  /// From the sum of what lies below a holding to that with it, for every
+  /// stretch of columns that have any of it.
+  template <typename Height>
+  std::string holdingPath(const std::vector<MemoryPoint> &columns, int holding,
+                          Height yOf) const {
+    auto heightAt = [&](int column, int last) {
+      int64_t sum = 0;
+      for (int h = 0; h <= last; ++h)
+        sum += columns[column].bytes[h];
+      return svgNumber(yOf(sum));
+    };
+    auto xOf = [](int column) { return svgNumber(plotLeft + column); };
+    int count = static_cast<int>(columns.size());
+    std::string data;
+    for (int from = 0, to = 0; from < count; from = to + 1) {
+      for (to = from; to < count && columns[to].bytes[holding] != 0;)
+        ++to;
+      if (to == from)
+        continue;
+      std::string last = heightAt(from, holding);
+      data += "M" + xOf(from) + " " + last;
+      // Along the upper edge, and back along the lower one.
+      auto step = [&](int x, int column, int edge) {
+        std::string at = heightAt(column, edge);
+        if (at != last)
+          data += "H" + xOf(x) + "V" + at;
+        last = at;
+      };
+      for (int c = from + 1; c < to; ++c)
+        step(c, c, holding);
+      for (int c = to - 1; c >= from; --c)
+        step(c + 1, c, holding - 1);
+      data += "H" + xOf(from) + "z";
+    }
+    return data;
   }
 
   template <typename Height>
