@@ -48,10 +48,6 @@ std::vector<Way> hullOf(std::vector<Way> ways) {
   return hull;
 }
 
-} // namespace
-
-namespace {
-
 /// The least of `weight` * the work of a device + (1 - weight) * one
 /// microbatch's way.
 double weighted(const Problem &problem, double room, double share, int pipeline,

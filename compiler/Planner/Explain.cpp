@@ -259,46 +259,36 @@ std::vector<Carrier> carriersOf(const Plan &plan, const Machine &machine,
   return carriers;
 }
 
-} // namespace
-
-Explanation explain(const Plan &plan, const Problem &problem,
-                    const Machine &machine) {
-  Causes causes(plan, problem, machine);
+/// One iteration of a compute queue.
+void addTimes(const Plan &plan, Causes &causes, int queue, DeviceTime &time) {
   const SteadyState &state = causes.steady();
-  Explanation result;
-  result.period = state.period;
-  result.devices.resize(machine.devices.size());
-  result.carriers = carriersOf(plan, machine, state.period);
-
-  for (size_t q = 0; q < plan.queues.size(); ++q) {
-    if (plan.queues[q].kind != QueueKind::Compute)
-      continue;
-    int device = plan.queues[q].device;
-    DeviceTime &time = result.devices[device];
-    for (const Instance &instance : causes.onQueue(static_cast<int>(q))) {
-      for (const Stretch &stretch :
-           state.stretches(state.at(instance.event, instance.iteration)))
-        time.works[static_cast<int>(stretch.activity)] +=
-            stretch.end - stretch.begin;
-      RoomShare room;
-      causes.walkBack(
-          causes.cause(instance), causes.begin(instance),
-          causes.end(causes.before(instance)),
-          [&](const Instance &by, double begin, double end) {
-            Lack lack = causes.lackOf(by, device);
-            time.waits[static_cast<int>(lack)] += end - begin;
-            if (lack == Lack::Load)
-              room.load(causes.waitForRoom(by), end - begin);
-            else
-              room.end();
-          },
-          [&](double seconds) { time.unknown += seconds; });
-      room.end();
-      time.waits[static_cast<int>(Lack::Load)] -= room.total;
-      time.waits[static_cast<int>(Lack::Room)] += room.total;
-    }
+  for (const Instance &instance : causes.onQueue(queue)) {
+    for (const Stretch &stretch :
+         state.stretches(state.at(instance.event, instance.iteration)))
+      time.works[static_cast<int>(stretch.activity)] +=
+          stretch.end - stretch.begin;
+    RoomShare room;
+    causes.walkBack(
+        causes.cause(instance), causes.begin(instance),
+        causes.end(causes.before(instance)),
+        [&](const Instance &by, double begin, double end) {
+          Lack lack = causes.lackOf(by, plan.queues[queue].device);
+          time.waits[static_cast<int>(lack)] += end - begin;
+          if (lack == Lack::Load)
+            room.load(causes.waitForRoom(by), end - begin);
+          else
+            room.end();
+        },
+        [&](double seconds) { time.unknown += seconds; });
+    room.end();
+    time.waits[static_cast<int>(Lack::Load)] -= room.total;
+    time.waits[static_cast<int>(Lack::Room)] += room.total;
   }
+}
 
+/// From what ends last, one period back.
+void findCriticalPath(const Plan &plan, Causes &causes, Explanation &result) {
+  const SteadyState &state = causes.steady();
   Instance last;
   double latest = -std::numeric_limits<double>::infinity();
   for (const Interval &interval : state.intervals)
@@ -307,7 +297,7 @@ Explanation explain(const Plan &plan, const Problem &problem,
       last = {interval.event, interval.iteration, 0};
     }
   if (last.event < 0)
-    return result;
+    return;
   RoomShare room;
   causes.walkBack(
       last, latest, latest - state.period,
@@ -328,6 +318,22 @@ Explanation explain(const Plan &plan, const Problem &problem,
       [&](double seconds) { result.criticalUnknown += seconds; });
   room.end();
   result.criticalRoom = room.total;
+}
+
+} // namespace
+
+Explanation explain(const Plan &plan, const Problem &problem,
+                    const Machine &machine) {
+  Causes causes(plan, problem, machine);
+  Explanation result;
+  result.period = causes.steady().period;
+  result.devices.resize(machine.devices.size());
+  result.carriers = carriersOf(plan, machine, result.period);
+  for (size_t q = 0; q < plan.queues.size(); ++q)
+    if (plan.queues[q].kind == QueueKind::Compute)
+      addTimes(plan, causes, static_cast<int>(q),
+               result.devices[plan.queues[q].device]);
+  findCriticalPath(plan, causes, result);
   return result;
 }
 
@@ -418,6 +424,25 @@ Machine withCopyOfLast(const Machine &machine) {
   return wider;
 }
 
+/// Links to the host, or those between devices, are twice as fast, and so is
+/// what they share; nothing: there are none.
+std::optional<Machine> withFasterLinks(const Machine &machine, bool toHost) {
+  Machine faster = machine;
+  std::set<int> shared;
+  bool any = false;
+  for (Link &link : faster.links) {
+    bool ofHost = link.from == hostEndpoint || link.to == hostEndpoint;
+    if (ofHost != toHost)
+      continue;
+    any = true;
+    link.bytesPerSecond *= 2;
+    shared.insert(link.shares.begin(), link.shares.end());
+  }
+  for (int share : shared)
+    faster.resources[share].bytesPerSecond *= 2;
+  return any ? std::optional(std::move(faster)) : std::nullopt;
+}
+
 } // namespace
 
 std::vector<WhatIf>
@@ -440,37 +465,11 @@ whatIfs(const Machine &machine, const Machine *more,
   add(least >= 8 * gibibyte ? "1 GiB more on each device"
                             : "a tenth more memory on each device",
       larger);
-
-  // A resource belongs to the links that share it.
-  auto faster = [&](bool host) {
-    Machine changed = machine;
-    std::vector<char> doubled(machine.resources.size(), 0);
-    bool any = false;
-    for (Link &link : changed.links) {
-      if ((link.from == hostEndpoint || link.to == hostEndpoint) != host)
-        continue;
-      any = true;
-      link.bytesPerSecond *= 2;
-      for (int share : link.shares)
-        if (!doubled[share]) {
-          doubled[share] = 1;
-          changed.resources[share].bytesPerSecond *= 2;
-        }
-    }
-    if (any)
-      add(host ? "links to the host twice as fast"
-               : "links between devices twice as fast",
-          changed);
-  };
-  faster(/*host=*/true);
-  if (machine.devices.size() > 1)
-    faster(/*host=*/false);
-
-  if (more) {
-    add("one more device", *more);
-    return result;
-  }
-  add("one more device", withCopyOfLast(machine));
+  if (std::optional<Machine> faster = withFasterLinks(machine, true))
+    add("links to the host twice as fast", *faster);
+  if (std::optional<Machine> faster = withFasterLinks(machine, false))
+    add("links between devices twice as fast", *faster);
+  add("one more device", more ? *more : withCopyOfLast(machine));
   return result;
 }
 
