@@ -201,6 +201,13 @@ private:
           e);
       return;
     }
+    if (event.kind == EventKind::StoreValue &&
+        problem.values[event.object].isInput())
+      report.add("structure",
+                 what + " stores the input '" +
+                     problem.values[event.object].name +
+                     "', which the host has",
+                 e);
     checkEndpoints(e, event, what);
     int64_t trips = looped(event.kind) ? plan.phases[event.phase].trips : 1;
     if (event.trips != trips)

@@ -31,9 +31,13 @@ public:
         atHome(program.pieces.size(), 0), made(program.pieces.size(), 0),
         accesses(program.pieces.size(), 0), residents(devices),
         used(devices, 0), fixed(devices, 0), largest(devices, 0) {
-    for (size_t p = 0; p < program.pieces.size(); ++p)
-      atHome[p] = made[p] = program.pieces[p].content == Content::Tensor ||
-                            program.pieces[p].content == Content::State;
+    for (size_t p = 0; p < program.pieces.size(); ++p) {
+      const Piece &piece = program.pieces[p];
+      atHome[p] = made[p] = piece.content == Content::Tensor ||
+                            piece.content == Content::State ||
+                            (piece.content == Content::Value &&
+                             problem.values[piece.object].isInput());
+    }
   }
 
   std::optional<Draft> run() {

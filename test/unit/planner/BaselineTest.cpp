@@ -169,6 +169,24 @@ TEST(Baseline, SwapsFarMoreThanHarmony) {
   }
 }
 
+TEST(Baseline, InputsAreNotStored) {
+  Problem problem = chain(4, 6);
+  for (int l : {1, 3})
+    problem.layers[l].inputs.push_back(problem.layers[0].inputs[0]);
+  problem.link();
+  for (int devices : {1, 2, 3}) {
+    SearchOptions options = optionsOf(Schedule::PpSwap, 2);
+    int64_t least =
+        minDeviceBytes(problem, machines(devices, unlimited, true), options);
+    for (int64_t memory : {least, unlimited}) {
+      Planned planned =
+          solvedOn(problem, machines(devices, memory, true), options);
+      EXPECT_GT(count(planned.plan, EventKind::LoadValue, 0), 0);
+      EXPECT_EQ(count(planned.plan, EventKind::StoreValue, 0), 0);
+    }
+  }
+}
+
 TEST(Baseline, PinsThatContradictAreErrors) {
   Problem problem = chain(4, 6);
   Machine machine = machines(2, unlimited);
