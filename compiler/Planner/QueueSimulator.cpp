@@ -13,7 +13,9 @@
 // alike until a link or resource is full; those that cross it stay there, the
 // others grow on). They change where a transfer starts or ends, and only for
 // those that a chain of common links and resources ties to it: the machine's
-// links fall into domains, and only a domain that changed is filled anew.
+// links fall into domains, and only in a domain that changed are rates found
+// anew; where many transfers are under way in it, for those alone that others
+// under way tie to what changed.
 //
 // Where the queues stand when an execution is over, and how much longer each is
 // at work, determines all that follows. Once that is as it was one or two
@@ -48,13 +50,9 @@ public:
       capacity.push_back(resource.bytesPerSecond / (fixed ? used : 1));
     left.resize(capacity.size());
     users.assign(capacity.size(), 0);
+    joined.resize(capacity.size());
     std::vector<int> parent(capacity.size());
     std::iota(parent.begin(), parent.end(), 0);
-    auto root = [&](int track) {
-      while (parent[track] != track)
-        track = parent[track] = parent[parent[track]];
-      return track;
-    };
     for (size_t l = 0; l < links; ++l) {
       first.push_back(static_cast<int>(crossed.size()));
       crossed.push_back(static_cast<int>(l));
@@ -63,14 +61,14 @@ public:
         int track = static_cast<int>(links) + share;
         crossed.push_back(track);
         rate = std::min(rate, capacity[track]);
-        parent[root(track)] = root(static_cast<int>(l));
+        parent[rootOf(parent, track)] = rootOf(parent, static_cast<int>(l));
       }
       alone.push_back(rate);
     }
     first.push_back(static_cast<int>(crossed.size()));
     std::vector<int> number(capacity.size(), none);
     for (size_t l = 0; l < links; ++l) {
-      int &domain = number[root(static_cast<int>(l))];
+      int &domain = number[rootOf(parent, static_cast<int>(l))];
       if (domain == none)
         domain = domainCount++;
       domainOf.push_back(domain);
@@ -81,6 +79,30 @@ public:
   int domain(int link) const { return domainOf[link]; }
   /// Of a transfer over a link that nothing else under way ties to others.
   double rateAlone(int link) const { return alone[link]; }
+
+  /// Whether transfers over `links` are tied to one over a link of `changed`,
+  /// by tracks that they have in common, or that others of them have.
+  const std::vector<char> &tied(const std::vector<int> &links,
+                                const std::vector<int> &changed) {
+    for (const auto *list : {&links, &changed})
+      for (int link : *list)
+        for (int c = first[link]; c < first[link + 1]; ++c)
+          joined[crossed[c]] = crossed[c];
+    for (int link : links)
+      for (int c = first[link] + 1; c < first[link + 1]; ++c)
+        joined[rootOf(joined, crossed[c])] =
+            rootOf(joined, crossed[first[link]]);
+    for (int link : changed)
+      for (int c = first[link]; c < first[link + 1]; ++c)
+        users[rootOf(joined, crossed[c])] = 1;
+    areTied.clear();
+    for (int link : links)
+      areTied.push_back(users[rootOf(joined, crossed[first[link]])] != 0);
+    for (int link : changed)
+      for (int c = first[link]; c < first[link + 1]; ++c)
+        users[rootOf(joined, crossed[c])] = 0;
+    return areTied;
+  }
 
   /// Max-min fair rates of transfers over `links`, all of one domain.
   void fill(const std::vector<int> &links, std::vector<double> &rates) {
@@ -134,9 +156,16 @@ private:
   std::vector<int> first, crossed;     ///< tracks of link l: [first l, l + 1)
   std::vector<int> domainOf;           ///< by link
   int domainCount = 0;
-  // Of fill().
+  // Of fill() and tied().
   std::vector<double> left;
-  std::vector<int> users, touched, growing;
+  std::vector<int> users, touched, growing, joined;
+  std::vector<char> areTied;
+
+  static int rootOf(std::vector<int> &parent, int track) {
+    while (parent[track] != track)
+      track = parent[track] = parent[parent[track]];
+    return track;
+  }
 };
 
 class Simulation {
@@ -226,9 +255,12 @@ private:
   /// Transfers under way which may share a link or resource.
   struct Domain {
     std::vector<int> active, links; ///< queues, and what they transfer over
-    double end = never;             ///< the first
+    std::vector<int> changed;       ///< where transfers started or ended
+    size_t place = 0;               ///< in `listed`
     bool isChanged = false, isListed = false;
   };
+  /// Domains of fewer transfers are filled whole.
+  static constexpr size_t manyTransfers = 12;
 
   int executions, following;
   int unfinished = 0;  ///< queues that are not through all executions
@@ -246,10 +278,16 @@ private:
   std::vector<EventState> events;
   std::vector<QueueState> queues;
   std::vector<Domain> domains;
-  std::vector<int> toStart;   ///< idle queues that may be ready
+  std::vector<int> toStart; ///< idle queues that may be ready
+  // What ends when lies apart from all else of a queue or domain, as it is
+  // looked at in every step.
   std::vector<int> computing; ///< queues at work that is no transfer
-  std::vector<int> listed;    ///< domains with transfers under way
-  std::vector<int> changed;   ///< domains where a transfer started or ended
+  std::vector<double> computingEnds;
+  std::vector<int> listed;        ///< domains with transfers under way
+  std::vector<double> listedEnds; ///< of each the first
+  bool someEmpty = false;         ///< a listed domain may have no transfer left
+  std::vector<int> changed;       ///< domains where a transfer started or ended
+  std::vector<int> tiedActive, tiedLinks;
   std::vector<double> rates;
   double now = 0;
 
@@ -339,8 +377,10 @@ private:
       queue.over = now + seconds;
       if (queue.over <= now)
         end(q);
-      else
+      else {
         computing.push_back(q);
+        computingEnds.push_back(queue.over);
+      }
       return;
     }
     queue.dataBegin = now + task.seconds;
@@ -351,10 +391,13 @@ private:
     Domain &domain = domains[d];
     domain.active.push_back(q);
     domain.links.push_back(task.link);
+    domain.changed.push_back(task.link);
     markChanged(d);
     if (!domain.isListed) {
       domain.isListed = true;
+      domain.place = listed.size();
       listed.push_back(d);
+      listedEnds.push_back(never);
     }
   }
 
@@ -367,69 +410,101 @@ private:
 
   void shareAnew(Domain &domain) {
     domain.isChanged = false;
-    domain.end = never;
-    if (domain.active.empty())
-      return;
-    if (domain.active.size() == 1) {
-      setRate(domain, domain.active[0], tracks.rateAlone(domain.links[0]));
-      return;
-    }
-    tracks.fill(domain.links, rates);
-    for (size_t i = 0; i < rates.size(); ++i)
-      setRate(domain, domain.active[i], rates[i]);
+    if (domain.active.size() == 1)
+      setRate(domain.active[0], tracks.rateAlone(domain.links[0]));
+    else if (domain.active.size() < manyTransfers)
+      fill(domain.active, domain.links);
+    else
+      fillTied(domain);
+    domain.changed.clear();
+    double end = never;
+    for (int q : domain.active)
+      end = std::min(end, queues[q].over);
+    listedEnds[domain.place] = end;
   }
 
-  void setRate(Domain &domain, int q, double rate) {
+  void fill(const std::vector<int> &active, const std::vector<int> &links) {
+    tracks.fill(links, rates);
+    for (size_t i = 0; i < rates.size(); ++i)
+      setRate(active[i], rates[i]);
+  }
+
+  /// The rates of others are those that they have.
+  void fillTied(const Domain &domain) {
+    const std::vector<char> &tied = tracks.tied(domain.links, domain.changed);
+    tiedActive.clear();
+    tiedLinks.clear();
+    for (size_t i = 0; i < tied.size(); ++i)
+      if (tied[i]) {
+        tiedActive.push_back(domain.active[i]);
+        tiedLinks.push_back(domain.links[i]);
+      }
+    fill(tiedActive, tiedLinks);
+  }
+
+  void setRate(int q, double rate) {
     QueueState &queue = queues[q];
-    if (rate != queue.rate) {
-      double from = std::max(queue.updated, queue.dataBegin);
-      if (now > from)
-        queue.bytesLeft =
-            std::max(0.0, queue.bytesLeft - (now - from) * queue.rate);
-      queue.updated = now;
-      queue.rate = rate;
-      queue.over =
-          std::max(now, queue.dataBegin) + queue.bytesLeft / queue.rate;
-    }
-    domain.end = std::min(domain.end, queue.over);
+    if (rate == queue.rate)
+      return;
+    double from = std::max(queue.updated, queue.dataBegin);
+    if (now > from)
+      queue.bytesLeft =
+          std::max(0.0, queue.bytesLeft - (now - from) * queue.rate);
+    queue.updated = now;
+    queue.rate = rate;
+    queue.over = std::max(now, queue.dataBegin) + queue.bytesLeft / queue.rate;
   }
 
   double nextEnd() {
+    if (someEmpty)
+      leaveOutEmpty();
     double next = never;
-    for (int q : computing)
-      next = std::min(next, queues[q].over);
+    for (double end : computingEnds)
+      next = std::min(next, end);
+    for (double end : listedEnds)
+      next = std::min(next, end);
+    return next;
+  }
+
+  void leaveOutEmpty() {
+    someEmpty = false;
     size_t kept = 0;
-    for (int d : listed) {
-      if (domains[d].active.empty()) {
-        domains[d].isListed = false;
+    for (size_t i = 0; i < listed.size(); ++i) {
+      Domain &domain = domains[listed[i]];
+      if (domain.active.empty()) {
+        domain.isListed = false;
         continue;
       }
-      listed[kept++] = d;
-      next = std::min(next, domains[d].end);
+      domain.place = kept;
+      listedEnds[kept] = listedEnds[i];
+      listed[kept++] = listed[i];
     }
     listed.resize(kept);
-    return next;
+    listedEnds.resize(kept);
   }
 
   void endAll() {
     for (size_t i = 0; i < computing.size();) {
-      int q = computing[i];
-      if (queues[q].over > now) {
+      if (computingEnds[i] > now) {
         ++i;
         continue;
       }
+      int q = computing[i];
       computing[i] = computing.back();
       computing.pop_back();
+      computingEnds[i] = computingEnds.back();
+      computingEnds.pop_back();
       end(q);
     }
-    for (int d : listed) {
-      Domain &domain = domains[d];
-      if (domain.end > now)
+    for (size_t l = 0; l < listed.size(); ++l) {
+      if (listedEnds[l] > now)
         continue;
+      Domain &domain = domains[listed[l]];
       size_t kept = 0;
       for (size_t i = 0; i < domain.active.size(); ++i) {
         int q = domain.active[i];
         if (queues[q].over <= now) {
+          domain.changed.push_back(domain.links[i]);
           end(q);
           continue;
         }
@@ -438,7 +513,8 @@ private:
       }
       domain.active.resize(kept);
       domain.links.resize(kept);
-      markChanged(d);
+      someEmpty |= kept == 0;
+      markChanged(listed[l]);
     }
   }
 
