@@ -102,24 +102,36 @@ void convertGatherND(Binder &b) {
     b.output(0, gatherKnown(b, x, indices, ownSample));
     return;
   }
-  // x[n, i]: every sample reads from its own row, so the batch axis is kept.
-  Tensor second = coordinate(t, indices, 1);
-  if (depth != 2 || !ownSample || !second || first.batchAxis() != 0) {
-    b.refuse("coordinates other than (sample, index) are supported for "
-             "constants alone");
+  // Coordinates become one, which a gather indexes.
+  bool bySample = ownSample && first.batchAxis() == 0;
+  if (!bySample && x.batchAxis() >= 0 &&
+      (x.batchAxis() < depth || indices.batchAxis() >= 0)) {
+    b.refuse("indices " + toString(indices.shape()) + " into " +
+             toString(x.shape()) +
+             " choose samples: of the batch axis each sample can only be given "
+             "its own");
     return;
   }
-  bool sameForAll =
-      second.isKnown() && llvm::all_of(second.elements(), [](const Element &e) {
-        return e.isConstant();
-      });
+  ArrayRef<Extent> indexed = x.shape().slice(bySample, depth - bySample);
+  Shape rows(x.shape().take_front(bySample));
+  rows.push_back(Extent{getElementCount(indexed), 0});
+  llvm::append_range(rows, x.shape().drop_front(depth));
+  Tensor table = t.reshape(x, rows);
+  Tensor linear = depth - bySample == 1
+                      ? coordinate(t, indices, bySample)
+                      : linearIndex(t, indices, x.shape(), bySample);
+  if (!linear)
+    return;
+  bool sameForAll = bySample && linear.isKnown() &&
+                    llvm::all_of(linear.elements(), [](const Element &e) {
+                      return e.isConstant();
+                    });
   if (sameForAll) {
-    Shape rest(second.shape().drop_front());
-    b.output(0,
-             t.gather(x, t.known(second.type(), rest, second.elements()), 1));
-    return;
+    Shape rest(linear.shape().drop_front());
+    linear = t.known(linear.type(), rest, linear.elements());
   }
-  b.output(0, t.gather(x, second, 1, 1));
+  // x[n, i]: every sample reads from its own row, so the batch axis is kept.
+  b.output(0, t.gather(table, linear, bySample, bySample && !sameForAll));
 }
 
 void convertRange(Binder &b) {

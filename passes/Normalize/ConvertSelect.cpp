@@ -315,17 +315,8 @@ void convertScatterND(Binder &b) {
     return;
   }
   TensorBuilder &t = b.build();
-  int64_t last = indices.rank() - 1, count = 1;
-  Tensor linear;
-  for (int64_t axis = 0; axis < depth; ++axis) {
-    int64_t extent = x.shape()[axis].size;
-    count *= extent;
-    Tensor coordinate = t.fromEnd(
-        t.squeeze(t.sliceAxis(indices, last, axis, 1), {last}), extent);
-    linear = linear ? t.add(t.multiply(linear, t.scalarLike(linear, extent)),
-                            coordinate)
-                    : coordinate;
-  }
+  Tensor linear = linearIndex(t, indices, x.shape(), 0);
+  int64_t count = getElementCount(x.shape().take_front(depth));
   Shape rows(x.shape().drop_front(depth));
   rows.insert(rows.begin(), Extent{count, 0});
   Tensor result = scatter(t, t.reshape(x, rows), linear, updates, 0, *adds);

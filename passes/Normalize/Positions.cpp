@@ -24,3 +24,18 @@ Tensor harmony::normalize::knownPositions(TensorBuilder &t, Type type,
   }
   return t.known(type, shape, std::move(elements));
 }
+
+Tensor harmony::normalize::linearIndex(TensorBuilder &t, const Tensor &indices,
+                                       ArrayRef<Extent> shape, int64_t first) {
+  int64_t last = indices.rank() - 1;
+  Tensor linear;
+  for (int64_t axis = first; axis < indices.shape().back().size; ++axis) {
+    int64_t extent = shape[axis].size;
+    Tensor coordinate = t.fromEnd(
+        t.squeeze(t.sliceAxis(indices, last, axis, 1), {last}), extent);
+    linear = linear ? t.add(t.multiply(linear, t.scalarLike(linear, extent)),
+                            coordinate)
+                    : coordinate;
+  }
+  return linear;
+}

@@ -17,6 +17,12 @@ namespace harmony::normalize {
 Tensor knownPositions(TensorBuilder &t, mlir::Type type, int64_t extent,
                       int64_t rank, int64_t axis);
 
+/// Coordinates `first` and on of the last axis of `indices` as one index into
+/// the elements of those axes of `shape`, in row-major order. Negative ones
+/// count from the end.
+Tensor linearIndex(TensorBuilder &t, const Tensor &indices,
+                   llvm::ArrayRef<Extent> shape, int64_t first);
+
 } // namespace harmony::normalize
 
 #endif // PASSES_NORMALIZE_POSITIONS_H

@@ -172,6 +172,9 @@ GROUPS = {
          lambda a: np.take_along_axis(a, (a > 0).astype(int), 1)),
         ("c = ArgMax <axis = 2, keepdims = 1> (a)  y = GatherElements <axis = -2> (a, c)",
          lambda a: a.max(2, keepdims=True)),
+        # a[:, [0, 3, 1], [5, -1, 2]], as exporters have it: the axes first, then back.
+        ("""b = Transpose <perm = [1, 2, 0, 3]> (a)  k = Constant <value = int64[3,2] {0, 3, 3, -1, 1, 2}> ()
+            c = GatherND(b, k)  y = Transpose <perm = [1, 0, 2]> (c)""", lambda a: a[:, [0, 3, 1], [3, -1, 2]]),
         # Fewer indices than elements along another axis.
         ("""k = Constant <value = float {0.0}> ()  b = Greater(a, k)  c = Cast <to = 7> (b)
             f = Constant <value = int64[2] {1, 1}> ()  j = Constant <value = int64[2] {3, 4}> ()
