@@ -396,5 +396,5 @@ std::string harmony::writePlan(const std::string &path,
   summary["schedule"] = planner::name(planned.schedule);
   summary["groups"] = planned.plan.groups;
   summary["kinds"] = planner::kinds(planned.plan, problem);
-  return writeTextFile(path, planner::planText(planned.plan, &summary) + '\n');
+  return writeTextFile(path, planner::jsonText(planned.plan, &summary) + '\n');
 }

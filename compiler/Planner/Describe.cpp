@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 namespace harmony::planner {
@@ -188,6 +189,34 @@ std::string updatesText(const Plan &plan) {
          " on the host";
 }
 
+/// Of state, by device.
+std::vector<int64_t> bytesThatStay(const Plan &plan, const Machine &machine) {
+  std::vector<int64_t> bytes(machine.devices.size(), 0);
+  for (const ResidentTransfer &transfer : plan.load)
+    bytes[transfer.device] += plan.buffers[transfer.buffer].bytes();
+  return bytes;
+}
+
+/// A line for each device; `stays`: bytesThatStay.
+std::string devicesText(const Plan &plan, const Problem &problem,
+                        const Machine &machine,
+                        const std::vector<int64_t> &stays) {
+  bool several = machine.devices.size() > 1;
+  std::vector<double> busy = deviceSeconds(plan, problem, machine);
+  std::string text;
+  for (size_t d = 0; d < machine.devices.size(); ++d) {
+    int64_t peak = d < plan.peakBytes.size() ? plan.peakBytes[d] : 0;
+    text += "device " + std::to_string(d) + ": peak " + bytesText(peak) + " (" +
+            std::to_string(peak) + " bytes) of " +
+            bytesText(machine.devices[d].capacity);
+    if (several)
+      text += ", " + bytesText(stays[d]) + " stay, computes " +
+              secondsText(busy[d]);
+    text += "\n";
+  }
+  return text;
+}
+
 } // namespace
 
 std::string planText(const Planned &planned) {
@@ -227,15 +256,7 @@ std::string describe(const Planned &planned, const Problem &problem,
   auto traffic = [&](Traffic kind) {
     return bytesText(plan.traffic[static_cast<int>(kind)]);
   };
-  std::vector<int64_t> stays(machine.devices.size(), 0);
-  int64_t staysInAll = 0;
-  for (const ResidentTransfer &transfer : plan.load) {
-    int64_t bytes = plan.buffers[transfer.buffer].bytes();
-    stays[transfer.device] += bytes;
-    staysInAll += bytes;
-  }
-  std::vector<double> busy = deviceSeconds(plan, problem, machine);
-
+  std::vector<int64_t> stays = bytesThatStay(plan, machine);
   std::string text = "plan of " + plan.problem + " on " + machine.name;
   if (several)
     text += ", " +
@@ -246,8 +267,9 @@ std::string describe(const Planned &planned, const Problem &problem,
   if (problem.training)
     text += "update: " + updatesText(plan) + "\n";
   text += std::string("stays on the device") + (several ? "s: " : ": ") +
-          bytesText(staysInAll) + " of " +
-          bytesText(problem.trainingStateBytes()) + " training state\n";
+          bytesText(std::accumulate(stays.begin(), stays.end(), int64_t(0))) +
+          " of " + bytesText(problem.trainingStateBytes()) +
+          " training state\n";
   text += "an iteration: " + secondsText(plan.seconds) + " (compute " +
           secondsText(plan.computeSeconds) + ", bound " +
           secondsText(planned.boundSeconds > 0
@@ -263,16 +285,7 @@ std::string describe(const Planned &planned, const Problem &problem,
   if (size_t again = redundantLoads(plan).size())
     text += "loads again what is still there: " +
             countText(static_cast<int64_t>(again), "time") + "\n";
-  for (size_t d = 0; d < machine.devices.size(); ++d) {
-    int64_t peak = d < plan.peakBytes.size() ? plan.peakBytes[d] : 0;
-    text += "device " + std::to_string(d) + ": peak " + bytesText(peak) + " (" +
-            std::to_string(peak) + " bytes) of " +
-            bytesText(machine.devices[d].capacity);
-    if (several)
-      text += ", " + bytesText(stays[d]) + " stay, computes " +
-              secondsText(busy[d]);
-    text += "\n";
-  }
+  text += devicesText(plan, problem, machine, stays);
   text += "host store: " + bytesText(plan.hostBytes) + "\n";
   text += "least device memory: " + std::to_string(planned.minDeviceBytes) +
           " bytes; largest layer '" +

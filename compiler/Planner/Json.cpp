@@ -235,7 +235,7 @@ void readResident(Reader &reader, std::vector<ResidentTransfer> &list) {
 
 } // namespace
 
-std::string planText(const Plan &plan, const json *summary) {
+std::string jsonText(const Plan &plan, const json *summary) {
   JsonWriter out;
   out.object([&] {
     out.member("batch", plan.batch);
@@ -268,7 +268,7 @@ std::string planText(const Plan &plan, const json *summary) {
   return out.take();
 }
 
-json toJson(const Plan &plan) { return json::parse(planText(plan)); }
+json toJson(const Plan &plan) { return json::parse(jsonText(plan)); }
 
 Plan planFromJson(const json &document, const std::string &where) {
   Reader reader(document, where);

@@ -28,7 +28,7 @@ nlohmann::json toJson(const Plan &plan);       ///< "harmony.plan"
 
 /// The same plan as text, a line for each member, with `summary` as a further
 /// one. Without a tree of its hundred thousand members, so much faster.
-std::string planText(const Plan &plan, const nlohmann::json *summary = nullptr);
+std::string jsonText(const Plan &plan, const nlohmann::json *summary = nullptr);
 
 /// The results are linked and checked (problem, machine) but a plan is not
 /// verified. `where` (a file name) begins the messages.

@@ -32,13 +32,13 @@ TEST(Json, RoundTrips) {
     EXPECT_EQ(toJson(read), written);
     Plan plan = makePlan(problem, randomChoices(problem, generator));
     written = toJson(plan);
-    EXPECT_EQ(planText(plan), written.dump(1));
+    EXPECT_EQ(jsonText(plan), written.dump(1));
     Plan again = planFromJson(parseJson(written.dump(), "text"), "plan.json");
     EXPECT_EQ(toJson(again), written);
     EXPECT_EQ(problemsOf(again, read), "");
     json summary = {{"form", "1 group"}, {"peak_bytes", plan.peakBytes}};
     written["summary"] = summary;
-    EXPECT_EQ(planText(plan, &summary), written.dump(1));
+    EXPECT_EQ(jsonText(plan, &summary), written.dump(1));
   }
   Machine machine = Machine::uniform("two", 2, 1000, 1e9, 1e-6);
   machine.sharing = Sharing::Static;
