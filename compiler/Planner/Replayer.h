@@ -122,7 +122,6 @@ private:
   void prologue();
   void storeScalar(const Event &event);
   void loadValue(const Event &event);
-  void copyBetween(const Event &event);
   void contribute(const Event &event);
   void epilogue();
   void update(const Event &event);
