@@ -285,9 +285,10 @@ void Importer::importNode(Scope &scope, const NodeProto &node) {
     if (DictionaryAttr metadata =
             attributes.importMetadata(node.metadata_props(), ""))
       op->setAttr("onnx.metadata", metadata);
-  } else if (onnx::needsTracedCall(node.op_type())) {
+  } else {
     for (const auto &entry : node.metadata_props())
-      if (entry.key() == onnx::kTracedCallKey)
+      if (entry.key() == onnx::kTracedCallKey &&
+          onnx::needsTracedCall(node.op_type(), entry.value()))
         op->setAttr("onnx.metadata",
                     builder.getDictionaryAttr(builder.getNamedAttr(
                         entry.key(), builder.getStringAttr(entry.value()))));

@@ -16,6 +16,10 @@ namespace harmony::nn {
 /// gets no gradient.
 inline constexpr llvm::StringLiteral kPaddingAttr = "nn.padding";
 
+/// Of a copysign of a value with itself, which is that value: no gradient
+/// passes, as by PyTorch's detach.
+inline constexpr llvm::StringLiteral kDetachedAttr = "nn.detached";
+
 /// What the adjoint of one op is built with: it writes algebra into the
 /// backward, and mediates all access to the forward.
 class AdjointContext : public Algebra {

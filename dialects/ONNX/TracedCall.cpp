@@ -11,25 +11,45 @@ using namespace mlir;
 using namespace harmony;
 using namespace harmony::onnx;
 
-bool harmony::onnx::needsTracedCall(StringRef opType) {
-  return opType == "Gather" || opType == "SoftmaxCrossEntropyLoss";
+static constexpr StringLiteral kDetached = "%detach";
+
+bool harmony::onnx::needsTracedCall(StringRef opType, StringRef call) {
+  return opType == "Gather" || opType == "SoftmaxCrossEntropyLoss" ||
+         call.contains(kDetached);
+}
+
+static StringRef getTracedCall(NodeOp node) {
+  auto metadata = node->getAttrOfType<DictionaryAttr>("onnx.metadata");
+  auto call =
+      metadata ? metadata.getAs<StringAttr>(kTracedCallKey) : StringAttr();
+  return call ? call.getValue() : StringRef();
+}
+
+StringRef harmony::onnx::getTracedName(NodeOp node) {
+  return getTracedCall(node).take_until([](char c) { return c == ' '; });
+}
+
+SmallVector<StringRef> harmony::onnx::getDetachedArguments(NodeOp node) {
+  SmallVector<StringRef> names;
+  StringRef rest = getTracedCall(node).split("(args = (").second;
+  for (size_t at; (at = rest.find(kDetached)) != StringRef::npos;) {
+    names.push_back(rest.drop_front(at).take_while(
+        [](char c) { return llvm::isAlnum(c) || c == '_' || c == '%'; }));
+    rest = rest.drop_front(at + names.back().size());
+  }
+  return names;
 }
 
 std::optional<StringRef> harmony::onnx::getTracedArgument(NodeOp node,
                                                           StringRef function,
                                                           unsigned index,
                                                           StringRef name) {
-  auto metadata = node->getAttrOfType<DictionaryAttr>("onnx.metadata");
-  auto call =
-      metadata ? metadata.getAs<StringAttr>(kTracedCallKey) : StringAttr();
-  if (!call)
-    return std::nullopt;
+  StringRef call = getTracedCall(node);
   std::string target = ("aten." + function + ".default](args = (").str();
-  size_t start = call.getValue().find(target);
+  size_t start = call.find(target);
   if (start == StringRef::npos)
     return std::nullopt;
-  auto [positional, named] =
-      call.getValue().drop_front(start + target.size()).split(')');
+  auto [positional, named] = call.drop_front(start + target.size()).split(')');
   SmallVector<StringRef> arguments;
   positional.split(arguments, ',');
   if (index < arguments.size())

@@ -18,8 +18,9 @@ namespace harmony::onnx {
 /// are found nowhere else.
 inline constexpr llvm::StringLiteral kTracedCallKey = "pkg.torch.onnx.fx_node";
 
-/// Whether nodes of this operator are read by getTracedArgument.
-bool needsTracedCall(llvm::StringRef opType);
+/// Whether something in the traced call of a node of this operator is for the
+/// functions below.
+bool needsTracedCall(llvm::StringRef opType, llvm::StringRef call);
 
 /// Argument `index`, called `name`, of the call of aten.`function` that `node`
 /// was traced from: its text, "" where the call leaves it out. Nothing where
@@ -28,6 +29,12 @@ std::optional<llvm::StringRef> getTracedArgument(NodeOp node,
                                                  llvm::StringRef function,
                                                  unsigned index,
                                                  llvm::StringRef name);
+
+/// `%e` of the call above; "" where the node notes none.
+llvm::StringRef getTracedName(NodeOp node);
+
+/// The results of detach, `%detach_2`, among the arguments of the traced call.
+llvm::SmallVector<llvm::StringRef> getDetachedArguments(NodeOp node);
 
 } // namespace harmony::onnx
 

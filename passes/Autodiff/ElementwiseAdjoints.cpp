@@ -243,7 +243,7 @@ static void clampRule(math::ClampFOp op, AdjointContext &a) {
 /// |x| with the sign of y: d where the signs agree, -d where they do not; 0 for
 /// the sign.
 static void copySignRule(math::CopySignOp op, AdjointContext &a) {
-  if (!a.isNeeded(0))
+  if (!a.isNeeded(0) || op->hasAttr(nn::kDetachedAttr))
     return;
   Value x = a.primal(op.getLhs()), r = a.primal(op.getResult()),
         d = a.cotangent(0);

@@ -7,6 +7,7 @@
 
 #include "passes/Normalize/Binder.h"
 
+#include "dialects/ONNX/TracedCall.h"
 #include "passes/Normalize/Passes.h"
 #include "passes/Normalize/TensorBuilderDetail.h"
 
@@ -20,6 +21,11 @@ Binder::Binder(onnx::NodeOp node, TensorBuilder &builder,
       outputs(node.getNumResults()) {}
 
 int64_t Binder::version() const { return onnx::NodeOp(node).getVersion(); }
+
+std::optional<StringRef>
+Binder::tracedArgument(StringRef function, unsigned index, StringRef name) {
+  return onnx::getTracedArgument(node, function, index, name);
+}
 
 std::string Binder::stableName() {
   StringRef name = node.getNodeName();

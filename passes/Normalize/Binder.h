@@ -64,6 +64,11 @@ public:
   /// Reads an attribute that cannot change the result for the given reason.
   void ignore(llvm::StringRef name) { readAttributes.insert(name); }
 
+  /// See onnx::getTracedArgument.
+  std::optional<llvm::StringRef> tracedArgument(llvm::StringRef function,
+                                                unsigned index,
+                                                llvm::StringRef name);
+
   /// An axis in [-rank, rank), made non-negative; refuses others.
   int64_t axis(int64_t axis, int64_t rank);
   /// The same for a list, sorted.

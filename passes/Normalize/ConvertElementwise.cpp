@@ -169,8 +169,11 @@ void addCasts(ConverterTable &table) {
     if (x && like)
       b.output(0, b.build().cast(x, like.type()));
   });
-  table.onOp("Identity", {1, 13, 14, 16, 19, 21, 23, 24, 25},
-             [](Binder &b) { b.output(0, b.input(0)); });
+  table.onOp("Identity", {1, 13, 14, 16, 19, 21, 23, 24, 25}, [](Binder &b) {
+    Tensor x = b.input(0);
+    b.output(0,
+             b.tracedArgument("detach", 0, "self") ? b.build().detach(x) : x);
+  });
 }
 
 /// Output 1 is the mask. In evaluation all elements are kept, so that nothing

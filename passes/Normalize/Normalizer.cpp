@@ -136,6 +136,7 @@ LogicalResult Normalizer::decideRoles() {
     return success();
   warnOfExporter(module, decided);
   warnOfLostSmoothing(module);
+  warnOfLostDetach(module);
   return checkElementTypes(module, decided);
 }
 

@@ -172,6 +172,9 @@ public:
   /// x where it is above 0 or not a number, else 0: the gradient at 0 is 0.
   Tensor relu(const Tensor &x);
 
+  /// x, from which no gradient passes on.
+  Tensor detach(const Tensor &x);
+
   // Structure.
   Tensor expand(const Tensor &x, llvm::ArrayRef<Extent> shape);
   Tensor reshape(const Tensor &x, llvm::ArrayRef<Extent> shape);

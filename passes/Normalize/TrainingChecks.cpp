@@ -7,11 +7,13 @@
 
 #include "passes/Normalize/TrainingChecks.h"
 
+#include "dialects/NN/Autodiff.h"
 #include "dialects/ONNX/ExportCall.h"
 #include "dialects/ONNX/TracedCall.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <cstring>
 
@@ -29,7 +31,8 @@ static bool isFloating(Value value) {
 
 static bool isFlat(Operation *op) {
   return isa<math::RoundOp, math::RoundEvenOp, math::FloorOp, math::CeilOp,
-             math::TruncOp>(op);
+             math::TruncOp>(op) ||
+         op->hasAttr(nn::kDetachedAttr);
 }
 
 GradientPaths harmony::normalize::findGradientPaths(Block &body) {
@@ -144,6 +147,25 @@ void harmony::normalize::warnOfLostSmoothing(ModuleOp module) {
                        ", which the exporter has dropped: the loss is the one "
                        "without it (write smoothing with log_softmax)");
   });
+}
+
+void harmony::normalize::warnOfLostDetach(ModuleOp module) {
+  llvm::StringSet<> kept;
+  SmallVector<std::string> readers;
+  module.walk([&](onnx::NodeOp node) {
+    if (onnx::getTracedArgument(node, "detach", 0, "self"))
+      kept.insert(onnx::getTracedName(node));
+  });
+  module.walk([&](onnx::NodeOp node) {
+    if (llvm::any_of(onnx::getDetachedArguments(node),
+                     [&](StringRef name) { return !kept.contains(name); }))
+      readers.push_back(node.getNodeName().str());
+  });
+  if (!readers.empty())
+    emitWarning(module.getLoc())
+        << "the exporter has dropped detach in front of " << listNames(readers)
+        << ": gradients pass there, unlike in PyTorch; export with "
+        << onnx::kExportCall;
 }
 
 void harmony::normalize::warnOfExporter(

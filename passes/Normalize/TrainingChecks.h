@@ -51,6 +51,10 @@ void warnOfExporter(mlir::ModuleOp module,
 /// Warns of losses that were traced with label smoothing, which exporters drop.
 void warnOfLostSmoothing(mlir::ModuleOp module);
 
+/// Warns of nodes whose traced calls read the result of a detach that the graph
+/// does not have.
+void warnOfLostDetach(mlir::ModuleOp module);
+
 /// Fails where a parameter's elements are not f32.
 llvm::LogicalResult
 checkElementTypes(mlir::ModuleOp module,

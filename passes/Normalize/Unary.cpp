@@ -7,6 +7,8 @@
 
 #include "passes/Normalize/TensorBuilderDetail.h"
 
+#include "dialects/NN/Autodiff.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -178,5 +180,20 @@ Tensor TensorBuilder::unary(Unary kind, const Tensor &x) {
         default:
           return Value();
         }
+      });
+}
+
+Tensor TensorBuilder::detach(const Tensor &x) {
+  if (!x || !x.isFloat())
+    return x;
+  if (x.isBatchSum())
+    return mapSum(x,
+                  [&](const Tensor &numerator) { return detach(numerator); });
+  return elementwise(
+      {x}, x.type(), [](ArrayRef<Element> e) -> Folded { return e[0]; },
+      [&](ArrayRef<Value> v, RankedTensorType) {
+        Value same = emit<math::CopySignOp>(v[0], v[0]);
+        same.getDefiningOp()->setAttr(nn::kDetachedAttr, builder.getUnitAttr());
+        return same;
       });
 }
