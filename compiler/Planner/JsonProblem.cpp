@@ -124,6 +124,40 @@ json functionJson(const Function &function) {
           {"costs", arrayOf(function.costs, costJson)}};
 }
 
+Tensor readTensor(Reader &item) {
+  Tensor tensor;
+  tensor.name = item.text("name");
+  tensor.bytes = item.integer("bytes");
+  tensor.trainable = item.boolean("trainable");
+  tensor.gradientBytes = item.integer("gradientBytes");
+  tensor.stateBytes = item.integer("stateBytes");
+  tensor.updatePlace = item.oneOf<UpdatePlace>("updatePlace", updatePlaceNames);
+  tensor.contribution = item.index("contribution", -1);
+  if (item.has("hostUpdateSeconds"))
+    tensor.hostUpdateSeconds = item.real("hostUpdateSeconds");
+  return tensor;
+}
+
+Value readValue(Reader &item) {
+  Value value;
+  value.name = item.text("name");
+  value.bytesPerSample = item.integer("bytesPerSample");
+  value.fixedBytes = item.integer("fixedBytes");
+  value.differentiable = item.boolean("differentiable");
+  value.output = item.boolean("output");
+  value.sliceable = item.boolean("sliceable", false);
+  return value;
+}
+
+Scalar readScalar(Reader &item) {
+  Scalar scalar;
+  scalar.name = item.text("name");
+  scalar.bytes = item.integer("bytes");
+  scalar.role = item.oneOf<ScalarRole>("role", scalarRoleNames);
+  scalar.layer = item.index("layer", -1);
+  return scalar;
+}
+
 } // namespace
 
 json toJson(const Problem &problem) {
@@ -187,28 +221,10 @@ Problem problemFromJson(const json &document, const std::string &where) {
   problem.microbatches = reader.numbers<int64_t>("microbatches");
   problem.epilogue = reader.boolean("epilogue", false);
   reader.objects("tensors", [&](Reader &item) {
-    Tensor tensor;
-    tensor.name = item.text("name");
-    tensor.bytes = item.integer("bytes");
-    tensor.trainable = item.boolean("trainable");
-    tensor.gradientBytes = item.integer("gradientBytes");
-    tensor.stateBytes = item.integer("stateBytes");
-    tensor.updatePlace =
-        item.oneOf<UpdatePlace>("updatePlace", updatePlaceNames);
-    tensor.contribution = item.index("contribution", -1);
-    if (item.has("hostUpdateSeconds"))
-      tensor.hostUpdateSeconds = item.real("hostUpdateSeconds");
-    problem.tensors.push_back(std::move(tensor));
+    problem.tensors.push_back(readTensor(item));
   });
   reader.objects("values", [&](Reader &item) {
-    Value value;
-    value.name = item.text("name");
-    value.bytesPerSample = item.integer("bytesPerSample");
-    value.fixedBytes = item.integer("fixedBytes");
-    value.differentiable = item.boolean("differentiable");
-    value.output = item.boolean("output");
-    value.sliceable = item.boolean("sliceable", false);
-    problem.values.push_back(std::move(value));
+    problem.values.push_back(readValue(item));
   });
   reader.objects("functions", [&](Reader &item) {
     Function function;
@@ -224,12 +240,7 @@ Problem problemFromJson(const json &document, const std::string &where) {
     readLayer(item, problem.layers.back());
   });
   reader.objects("scalars", [&](Reader &item) {
-    Scalar scalar;
-    scalar.name = item.text("name");
-    scalar.bytes = item.integer("bytes");
-    scalar.role = item.oneOf<ScalarRole>("role", scalarRoleNames);
-    scalar.layer = item.index("layer", -1);
-    problem.scalars.push_back(std::move(scalar));
+    problem.scalars.push_back(readScalar(item));
   });
   problem.hostUpdate = readUpdateCost(reader.child("hostUpdate"));
   problem.deviceUpdate = readUpdateCost(reader.child("deviceUpdate"));

@@ -19,18 +19,19 @@ void sortByTime(std::vector<Bar> &bars) {
   });
 }
 
-std::vector<Bar> coarsen(const std::vector<Bar> &bars, double plotWidth) {
+namespace {
+
+bool isShort(const Bar &bar) { return bar.end - bar.begin < pixel; }
+
+/// Short bars as pixels, each of the kind that has most of its width; those
+/// alone of which `least` is covered.
+std::vector<Bar> pixelsOf(const std::vector<Bar> &bars, double plotWidth,
+                          double least) {
   constexpr size_t kinds = 2 * activityCount;
-  // So few that each can be seen, however short.
-  constexpr size_t few = 300;
-  double least = bars.size() <= few ? 0 : 0.25;
   std::map<int, std::array<double, kinds>> columns;
-  std::vector<Bar> result;
   for (const Bar &bar : bars) {
-    if (bar.end - bar.begin >= pixel) {
-      result.push_back(bar);
+    if (!isShort(bar))
       continue;
-    }
     size_t kind =
         2 * static_cast<size_t>(bar.activity) + static_cast<size_t>(bar.pale);
     int column = static_cast<int>(bar.begin);
@@ -39,6 +40,7 @@ std::vector<Bar> coarsen(const std::vector<Bar> &bars, double plotWidth) {
     if (bar.end > border)
       columns[column + 1][kind] += bar.end - border;
   }
+  std::vector<Bar> pixels;
   for (const auto &[column, widths] : columns) {
     auto most = std::max_element(widths.begin(), widths.end());
     double sum = 0;
@@ -54,39 +56,50 @@ std::vector<Bar> coarsen(const std::vector<Bar> &bars, double plotWidth) {
             "",
             -1,
             0};
-    result.push_back(bar);
+    pixels.push_back(bar);
   }
-  sortByTime(result);
+  return pixels;
+}
+
+/// Whether a bar continues the one before, so that they are drawn as one.
+bool continues(const Bar &bar, const Bar &before) {
+  return before.activity == bar.activity && before.pale == bar.pale &&
+         bar.begin - before.end < 0.5 && bar.end - bar.begin < separateWidth &&
+         (before.event < 0 || before.end - before.begin < separateWidth);
+}
+
+} // namespace
+
+std::vector<Bar> coarsen(const std::vector<Bar> &bars, double plotWidth) {
+  // So few that each can be seen, however short.
+  constexpr size_t few = 300;
+  std::vector<Bar> all;
+  for (const Bar &bar : bars)
+    if (!isShort(bar))
+      all.push_back(bar);
+  for (Bar &bar : pixelsOf(bars, plotWidth, bars.size() <= few ? 0 : 0.25))
+    all.push_back(std::move(bar));
+  sortByTime(all);
   // A pixel gives way to a bar that covers part of it.
   double covered = 0;
-  size_t kept = 0;
-  for (size_t i = 0; i < result.size(); ++i) {
-    Bar &bar = result[i];
+  std::vector<Bar> result;
+  for (size_t i = 0; i < all.size(); ++i) {
+    Bar &bar = all[i];
     if (bar.event < 0) {
       bar.begin = std::max(bar.begin, covered);
-      if (i + 1 < result.size())
-        bar.end = std::min(bar.end, std::max(bar.begin, result[i + 1].begin));
+      if (i + 1 < all.size())
+        bar.end = std::min(bar.end, std::max(bar.begin, all[i + 1].begin));
       if (bar.end - bar.begin < 0.1)
         continue;
     }
     covered = std::max(covered, bar.end);
-    bool joins =
-        kept > 0 && result[kept - 1].activity == bar.activity &&
-        result[kept - 1].pale == bar.pale &&
-        bar.begin - result[kept - 1].end < 0.5 &&
-        bar.end - bar.begin < separateWidth &&
-        (result[kept - 1].event < 0 ||
-         result[kept - 1].end - result[kept - 1].begin < separateWidth);
-    if (joins) {
-      result[kept - 1].end = std::max(result[kept - 1].end, bar.end);
-      result[kept - 1].event = -1;
+    if (!result.empty() && continues(bar, result.back())) {
+      result.back().end = std::max(result.back().end, bar.end);
+      result.back().event = -1;
     } else {
-      if (kept != i)
-        result[kept] = std::move(bar);
-      ++kept;
+      result.push_back(std::move(bar));
     }
   }
-  result.resize(kept);
   return result;
 }
 

@@ -164,34 +164,48 @@ std::vector<SteadyState::Life> SteadyState::lives(int device) const {
   return result;
 }
 
-std::vector<MemoryPoint> SteadyState::memory(int device) const {
-  struct Change {
-    double time;
-    int order;   ///< ends before beginnings, but for what has no length
-    size_t life; ///< in `all`
-    int64_t copy;
-  };
-  constexpr int ends = 0, begins = 1, endsAtOnce = 2;
-  std::vector<Life> all = lives(device);
+namespace {
+
+enum class ChangeKind { Ends, Begins, EndsAtOnce };
+
+/// Of what is live. Ends come before beginnings, but for what has no length.
+struct Change {
+  double time;
+  ChangeKind kind;
+  size_t life; ///< in lives()
+  int64_t copy;
+};
+
+/// In the order of time, of all copies of a life that touch the period.
+template <typename Life>
+std::vector<Change> changesOf(const std::vector<Life> &all, double period) {
   std::vector<Change> changes;
   for (size_t i = 0; i < all.size(); ++i) {
     const Life &life = all[i];
-    // Copies of the life that touch the period.
     double shift = -period * std::floor(life.end / period);
     int64_t copy = 0;
     do {
       double begin = std::max(0.0, life.begin + shift);
       double end = std::min(period, life.end + shift);
-      changes.push_back({begin, begins, i, copy});
-      changes.push_back({end, begin < end ? ends : endsAtOnce, i, copy});
+      changes.push_back({begin, ChangeKind::Begins, i, copy});
+      changes.push_back(
+          {end, begin < end ? ChangeKind::Ends : ChangeKind::EndsAtOnce, i,
+           copy});
       shift += period;
       ++copy;
     } while (life.begin + shift < period);
   }
   std::sort(changes.begin(), changes.end(),
             [](const Change &a, const Change &b) {
-              return a.time != b.time ? a.time < b.time : a.order < b.order;
+              return a.time != b.time ? a.time < b.time : a.kind < b.kind;
             });
+  return changes;
+}
+
+} // namespace
+
+std::vector<MemoryPoint> SteadyState::memory(int device) const {
+  std::vector<Life> all = lives(device);
   std::vector<MemoryPoint> points(1);
   // What is live, by its first address. No two of them overlap: a live range
   // may end with a step that does not touch the buffer any more, and what comes
@@ -203,15 +217,16 @@ std::vector<MemoryPoint> SteadyState::memory(int device) const {
         points.back().bytes[static_cast<int>(life.holding)] -= life.bytes;
         return live.erase(it);
       };
-  for (const Change &change : changes) {
-    if (points.back().begin != change.time || change.order == endsAtOnce)
+  for (const Change &change : changesOf(all, period)) {
+    if (points.back().begin != change.time ||
+        change.kind == ChangeKind::EndsAtOnce)
       points.push_back(points.back());
     MemoryPoint &point = points.back();
     point.begin = change.time;
     const Life &life = all[change.life];
     std::pair<size_t, int64_t> which = {change.life, change.copy};
     auto it = live.lower_bound(life.offset);
-    if (change.order != begins) {
+    if (change.kind != ChangeKind::Begins) {
       if (it != live.end() && it->second == which)
         remove(it);
     } else if (life.bytes > 0) {
