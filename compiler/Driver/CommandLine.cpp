@@ -118,11 +118,7 @@ void addBatch(CLI::App *app, CompilerOptions &options) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
 }
 
-void addPlanning(CLI::App *app, CompilerOptions &options) {
-  addModel(app, options);
-  app->add_option("--target", options.target, "what the executable runs on")
-      ->check(CLI::IsMember({"host", "host:avx2", "host:avx512"}))
-      ->capture_default_str();
+void addDevices(CLI::App *app, CompilerOptions &options) {
   app->add_option("--devices", options.devices,
                   "number of devices; default: the machine's, 1 built in")
       ->check(CLI::Range(1, 256))
@@ -145,7 +141,9 @@ void addPlanning(CLI::App *app, CompilerOptions &options) {
                   "of " +
                       machineNames())
       ->type_name("NAME|FILE");
-  addBatch(app, options);
+}
+
+void addMicrobatch(CLI::App *app, CompilerOptions &options) {
   app->add_option_function<std::string>(
          "--microbatch",
          [&options](const std::string &text) {
@@ -166,16 +164,10 @@ void addPlanning(CLI::App *app, CompilerOptions &options) {
          },
          "samples per microbatch, or auto")
       ->type_name("U|auto");
-  app->add_flag("--allow-batch-mixing", options.allowBatchMixing,
-                "split the batch of a model that combines samples: each "
-                "microbatch is normalised on its own");
-  app->add_option("--optimizer", options.optimizer,
-                  "optimizer with PyTorch's semantics; default: the graph's "
-                  "own, else adamw")
-      ->check(CLI::IsMember({"adamw", "adam", "sgd"}));
-  app->add_flag("--clip-grad-norm", options.clipGradNorm,
-                "clip gradients by their global norm; the threshold is the "
-                "executable's flag of that name");
+}
+
+/// What a plan is made to be instead of being searched.
+void addPins(CLI::App *app, CompilerOptions &options) {
   app->add_option("--schedule", options.schedule,
                   "Harmony as a pipeline or data parallel; the baselines "
                   "virtualise each device's memory")
@@ -203,6 +195,10 @@ void addPlanning(CLI::App *app, CompilerOptions &options) {
   app->add_option("--random-plan", options.randomPlan,
                   "a random valid plan, by seed")
       ->group(""); // for tests
+}
+
+/// Plans and costs that come from files or go there.
+void addDocuments(CLI::App *app, CompilerOptions &options) {
   app->add_option("--plan-in", options.planIn,
                   "take this plan, which is verified first, instead of "
                   "searching for one")
@@ -221,6 +217,9 @@ void addPlanning(CLI::App *app, CompilerOptions &options) {
                   "plan with the numerics key of this plan, executable or "
                   "profile (or the key itself): the same bits")
       ->type_name("FILE|KEY");
+}
+
+void addStages(CLI::App *app, CompilerOptions &options) {
   app->add_option("--dump-stages", options.dumpStages,
                   "write the module after each stage into this folder")
       ->type_name("DIR");
@@ -229,6 +228,103 @@ void addPlanning(CLI::App *app, CompilerOptions &options) {
       ->check(CLI::IsMember(kStages));
   app->add_flag("--time-report", options.timeReport,
                 "print the time that each stage took");
+}
+
+/// In the order that --help has them.
+void addPlanning(CLI::App *app, CompilerOptions &options) {
+  addModel(app, options);
+  app->add_option("--target", options.target, "what the executable runs on")
+      ->check(CLI::IsMember({"host", "host:avx2", "host:avx512"}))
+      ->capture_default_str();
+  addDevices(app, options);
+  addBatch(app, options);
+  addMicrobatch(app, options);
+  app->add_flag("--allow-batch-mixing", options.allowBatchMixing,
+                "split the batch of a model that combines samples: each "
+                "microbatch is normalised on its own");
+  app->add_option("--optimizer", options.optimizer,
+                  "optimizer with PyTorch's semantics; default: the graph's "
+                  "own, else adamw")
+      ->check(CLI::IsMember({"adamw", "adam", "sgd"}));
+  app->add_flag("--clip-grad-norm", options.clipGradNorm,
+                "clip gradients by their global norm; the threshold is the "
+                "executable's flag of that name");
+  addPins(app, options);
+  addDocuments(app, options);
+  addStages(app, options);
+}
+
+CLI::App *addCompile(CLI::App &app, CompilerOptions &options) {
+  CLI::App *compile =
+      app.add_subcommand("compile", "compile a training executable");
+  addPlanning(compile, options);
+  compile
+      ->add_option("-o,--output", options.output,
+                   "the executable; its weights go beside it")
+      ->required()
+      ->type_name("EXE");
+  compile->add_flag("--weights-from-model", options.weightsFromModel,
+                    "leave weights in the model's external data files, which "
+                    "must stay as they are");
+  return compile;
+}
+
+CLI::App *addPlan(CLI::App &app, CompilerOptions &options) {
+  CLI::App *plan = app.add_subcommand(
+      "plan", "the plan alone: packs, residency, time, traffic, peaks");
+  addPlanning(plan, options);
+  plan->add_option("--estimator", options.estimator,
+                   "artifact: say what the estimator of Harmony's artifact "
+                   "says of its schedule in --plan-in; the model is its "
+                   "profile")
+      ->check(CLI::IsMember({"plan", "artifact"}))
+      ->capture_default_str();
+  plan->add_flag("--prefetch", options.prefetch,
+                 "of the artifact's estimator: with its --prefetch_offload");
+  plan->add_option("--trace", options.trace,
+                   "write the simulated timeline for Perfetto or "
+                   "chrome://tracing")
+      ->type_name("FILE.json");
+  plan->add_option("--svg", options.svg,
+                   "draw one iteration: every queue, and the memory of every "
+                   "device")
+      ->type_name("FILE.svg");
+  return plan;
+}
+
+CLI::App *addInspect(CLI::App &app, CompilerOptions &options) {
+  CLI::App *inspect = app.add_subcommand(
+      "inspect", "inputs, loss, what trains and why, ties, operators");
+  addModel(inspect, options);
+  addBatch(inspect, options);
+  return inspect;
+}
+
+CLI::App *addMeasure(CLI::App &app, CompilerOptions &options) {
+  CLI::App *machine = app.add_subcommand(
+      "machine", "measure this machine: products, memory, copies, updates");
+  machine
+      ->add_option("-o,--output", options.output,
+                   "the machine file (--machine)")
+      ->required()
+      ->type_name("FILE.json");
+  machine
+      ->add_option("--devices", options.devices,
+                   "devices that share the processors")
+      ->check(CLI::Range(1, 256))
+      ->type_name("N");
+  machine
+      ->add_option("--threads", options.threads,
+                   "threads that compute, over all devices; default: all "
+                   "processors")
+      ->check(CLI::Range(1u, 1024u))
+      ->type_name("T");
+  machine
+      ->add_option("--target", options.target,
+                   "instruction set that products are measured with")
+      ->check(CLI::IsMember({"host", "host:avx2", "host:avx512"}))
+      ->capture_default_str();
+  return machine;
 }
 
 /// What is wrong with flags that are right one by one; empty if nothing is.
@@ -313,69 +409,11 @@ std::optional<CompilerOptions> harmony::parseCommandLine(int argc, char **argv,
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
 
-  CLI::App *compile =
-      app.add_subcommand("compile", "compile a training executable");
-  addPlanning(compile, options);
-  compile
-      ->add_option("-o,--output", options.output,
-                   "the executable; its weights go beside it")
-      ->required()
-      ->type_name("EXE");
-  compile->add_flag("--weights-from-model", options.weightsFromModel,
-                    "leave weights in the model's external data files, which "
-                    "must stay as they are");
-
-  CLI::App *plan = app.add_subcommand(
-      "plan", "the plan alone: packs, residency, time, traffic, peaks");
-  addPlanning(plan, options);
-  plan->add_option("--estimator", options.estimator,
-                   "artifact: say what the estimator of Harmony's artifact "
-                   "says of its schedule in --plan-in; the model is its "
-                   "profile")
-      ->check(CLI::IsMember({"plan", "artifact"}))
-      ->capture_default_str();
-  plan->add_flag("--prefetch", options.prefetch,
-                 "of the artifact's estimator: with its --prefetch_offload");
-  plan->add_option("--trace", options.trace,
-                   "write the simulated timeline for Perfetto or "
-                   "chrome://tracing")
-      ->type_name("FILE.json");
-  plan->add_option("--svg", options.svg,
-                   "draw one iteration: every queue, and the memory of every "
-                   "device")
-      ->type_name("FILE.svg");
-
-  CLI::App *inspect = app.add_subcommand(
-      "inspect", "inputs, loss, what trains and why, ties, operators");
-  addModel(inspect, options);
-  addBatch(inspect, options);
-
-  CLI::App *machine = app.add_subcommand(
-      "machine", "measure this machine: products, memory, copies, updates");
-  machine
-      ->add_option("-o,--output", options.output,
-                   "the machine file (--machine)")
-      ->required()
-      ->type_name("FILE.json");
-  machine
-      ->add_option("--devices", options.devices,
-                   "devices that share the processors")
-      ->check(CLI::Range(1, 256))
-      ->type_name("N");
-  machine
-      ->add_option("--threads", options.threads,
-                   "threads that compute, over all devices; default: all "
-                   "processors")
-      ->check(CLI::Range(1u, 1024u))
-      ->type_name("T");
-  machine
-      ->add_option("--target", options.target,
-                   "instruction set that products are measured with")
-      ->check(CLI::IsMember({"host", "host:avx2", "host:avx512"}))
-      ->capture_default_str();
-
-  CLI::App *ops =
-      app.add_subcommand("ops", "the ONNX operators supported, by opset");
+  CLI::App *compile = addCompile(app, options);
+  CLI::App *plan = addPlan(app, options);
+  CLI::App *inspect = addInspect(app, options);
+  CLI::App *machine = addMeasure(app, options);
+  app.add_subcommand("ops", "the ONNX operators supported, by opset");
 
   // The parser's own message would not name it.
   if (argc > 1 && argv[1][0] != '-' &&
@@ -404,7 +442,6 @@ std::optional<CompilerOptions> harmony::parseCommandLine(int argc, char **argv,
                     : inspect->parsed() ? Command::Inspect
                     : machine->parsed() ? Command::Machine
                                         : Command::Ops;
-  (void)ops;
   const CLI::App &command = *app.get_subcommands().front();
   if (std::string problem = checkTogether(command, options); !problem.empty()) {
     std::cerr << "harmonyc: error: " << problem << '\n';
