@@ -152,23 +152,7 @@ void checkTogether(const Options &o, const CLI::App &app, const Blob &blob) {
            " steps to the schedule");
 }
 
-} // namespace
-
-bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
-                  Options &o) {
-  auto optimizer = static_cast<HmOptimizer>(blob.header().optimizer);
-  o.hyperparameters = defaultHyperparameters(optimizer);
-  o.threads = usableProcessors();
-  o.diskPath = blob.string(blob.header().diskPath);
-  o.diskMemory = static_cast<uint64_t>(blob.header().diskMemory);
-  CLI::App app(std::string("Trains ") + blob.string(blob.header().model) +
-                   ", compiled by harmonyc " +
-                   blob.string(blob.header().compiler) +
-                   "; optimizer: " + optimizerName(optimizer) + ".",
-               "EXE");
-  app.get_formatter()->column_width(34);
-  std::string schedule = "constant", metric;
-
+void addData(CLI::App &app, Options &o) {
   auto *group = app.add_option_group("Data");
   group
       ->add_option("--data", o.data,
@@ -198,8 +182,11 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
       ->capture_default_str();
   group->add_flag("--shuffle,!--no-shuffle", o.shuffle,
                   "order by seed and epoch, or as stored (default: shuffle)");
+}
 
-  group = app.add_option_group("Optimizer");
+void addOptimizer(CLI::App &app, Options &o, std::string &schedule,
+                  const Blob &blob, HmOptimizer optimizer) {
+  auto *group = app.add_option_group("Optimizer");
   for (const HyperparameterFlag &flag : hyperparameterFlags)
     group->add_option(flag.flag, o.hyperparameters.*flag.value, flag.help)
         ->type_name("X")
@@ -222,8 +209,10 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
       ->type_name("N")
       ->check(inRange(int64_t(0), int64_t(1) << 60))
       ->capture_default_str();
+}
 
-  group = app.add_option_group("Files");
+void addFiles(CLI::App &app, Options &o) {
+  auto *group = app.add_option_group("Files");
   group
       ->add_option("--init-from", o.initFrom,
                    "initial weights instead of those beside the executable")
@@ -236,8 +225,10 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
       ->type_name("FILE");
   group->add_option("--log", o.log, "one JSON object per step and evaluation")
       ->type_name("FILE.jsonl");
+}
 
-  group = app.add_option_group("Evaluation");
+void addEvaluation(CLI::App &app, Options &o, std::string &metric) {
+  auto *group = app.add_option_group("Evaluation");
   group
       ->add_option("--eval-every", o.evaluateEvery,
                    "evaluate on --val every N steps (and at the end)")
@@ -251,8 +242,10 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
       ->add_option("--outputs", o.outputs,
                    "outputs for all of --val, as safetensors")
       ->type_name("FILE");
+}
 
-  group = app.add_option_group("Execution");
+void addExecution(CLI::App &app, Options &o) {
+  auto *group = app.add_option_group("Execution");
   group->add_option("--threads", o.threads, "over all devices")
       ->type_name("N")
       ->check(inRange(1u, maximalThreads))
@@ -292,8 +285,11 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
   group->add_flag("--print-plan", o.printPlan, "print the plan and stop");
   group->add_flag("--version", o.version,
                   "print what this executable is and stop");
+}
 
-  group = app.add_option_group("");
+/// For tests and for who looks for an error.
+void addHidden(CLI::App &app, Options &o) {
+  auto *group = app.add_option_group("");
   group->add_option("--chunk", o.chunk, "")
       ->check(inRange(int64_t(1), int64_t(1) << 40))
       ->group("");
@@ -306,16 +302,11 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
   group->add_flag("--disk-paging", o.diskPaging, "")->group("");
   group->add_option("--drop-wait", o.dropWait, "")->group("");
   group->add_option("--early-release", o.earlyRelease, "")->group("");
+}
 
-  try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::CallForHelp &) {
-    std::cout << app.help();
-    return false;
-  } catch (const CLI::ParseError &error) {
-    refuse(error.what());
-  }
-
+/// That the optimizer has what is asked of it.
+void checkOptimizer(const Options &o, const CLI::App &app, const Blob &blob,
+                    HmOptimizer optimizer) {
   for (const HyperparameterFlag &flag : hyperparameterFlags) {
     double value = o.hyperparameters.*flag.value;
     if (!app.count(flag.flag))
@@ -337,18 +328,55 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
         std::string(
             "--lr-schedule and --warmup are not accepted: the optimizer is ") +
         optimizerName(optimizer));
+}
+
+void readMetric(const std::string &metric, Options &o) {
+  size_t comma = metric.find(',');
+  static const std::string prefix = "accuracy:";
+  if (metric.compare(0, prefix.size(), prefix) || comma == std::string::npos)
+    refuse("--metric is '" + metric + "', accepted is accuracy:OUTPUT,LABELS");
+  o.metricOutput = metric.substr(prefix.size(), comma - prefix.size());
+  o.metricLabels = metric.substr(comma + 1);
+}
+
+} // namespace
+
+bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
+                  Options &o) {
+  auto optimizer = static_cast<HmOptimizer>(blob.header().optimizer);
+  o.hyperparameters = defaultHyperparameters(optimizer);
+  o.threads = usableProcessors();
+  o.diskPath = blob.string(blob.header().diskPath);
+  o.diskMemory = static_cast<uint64_t>(blob.header().diskMemory);
+  CLI::App app(std::string("Trains ") + blob.string(blob.header().model) +
+                   ", compiled by harmonyc " +
+                   blob.string(blob.header().compiler) +
+                   "; optimizer: " + optimizerName(optimizer) + ".",
+               "EXE");
+  app.get_formatter()->column_width(34);
+  std::string schedule = "constant", metric;
+
+  addData(app, o);
+  addOptimizer(app, o, schedule, blob, optimizer);
+  addFiles(app, o);
+  addEvaluation(app, o, metric);
+  addExecution(app, o);
+  addHidden(app, o);
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForHelp &) {
+    std::cout << app.help();
+    return false;
+  } catch (const CLI::ParseError &error) {
+    refuse(error.what());
+  }
+
+  checkOptimizer(o, app, blob, optimizer);
   o.hyperparameters.schedule = schedule == "linear"   ? RateSchedule::Linear
                                : schedule == "cosine" ? RateSchedule::Cosine
                                                       : RateSchedule::Constant;
-  if (!metric.empty()) {
-    size_t comma = metric.find(',');
-    static const std::string prefix = "accuracy:";
-    if (metric.compare(0, prefix.size(), prefix) || comma == std::string::npos)
-      refuse("--metric is '" + metric +
-             "', accepted is accuracy:OUTPUT,LABELS");
-    o.metricOutput = metric.substr(prefix.size(), comma - prefix.size());
-    o.metricLabels = metric.substr(comma + 1);
-  }
+  if (!metric.empty())
+    readMetric(metric, o);
   checkTogether(o, app, blob);
   o.poison |= o.adversarialSeed.has_value() || o.earlyRelease.has_value();
   return true;
