@@ -39,7 +39,7 @@ def check(args, model_dir, work):
         return [f"plan without a limit: exit {code}: {text}"]
     least, bound = summary["min_device_bytes"], summary["bound_bytes"]
     bad = []
-    printed = re.search(r"least device memory: (\d+) bytes; bound (\d+)", text)
+    printed = re.search(r"least device memory: (\d+) bytes; largest layer '.+': (\d+)", text)
     if not printed or (int(printed[1]), int(printed[2])) != (least, bound):
         bad.append(f"plan prints {printed and printed[0]!r}, the summary says {least} and {bound}")
     if least > 1.25 * bound:
