@@ -12,6 +12,7 @@
 #include "compiler/Planner/Text.h"
 #include "runtime/engine/Blob.h"
 #include "runtime/hal/Error.h"
+#include "runtime/train/AvailableMemory.h"
 #include "runtime/train/Payload.h"
 #include "runtime/train/PayloadLoader.h"
 
@@ -33,15 +34,7 @@ using namespace harmony;
 using nlohmann::json;
 
 int64_t harmony::availableMemory() {
-  std::ifstream file("/proc/meminfo");
-  std::string key, unit;
-  int64_t value;
-  while (file >> key >> value) {
-    std::getline(file, unit);
-    if (key == "MemAvailable:")
-      return value * 1024;
-  }
-  return 0;
+  return std::max<int64_t>(0, runtime::availableMemory());
 }
 
 //===----------------------------------------------------------------------===//

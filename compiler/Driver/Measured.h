@@ -62,7 +62,8 @@ struct NumericsPins {
 };
 NumericsPins pinsOf(const std::string &key);
 
-/// MemAvailable of /proc/meminfo, in bytes; 0 when it cannot be read.
+/// Bytes that a process can get here, by the system and by the memory cgroup,
+/// which an executable asks the same way; 0 where the system does not say.
 int64_t availableMemory();
 
 } // namespace harmony
