@@ -10,7 +10,9 @@
 #include "runtime/train/Payload.h"
 
 #include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
+
 #include <set>
 
 namespace harmony::runtime {
@@ -121,6 +123,10 @@ SafetensorsFile::SafetensorsFile(const std::string &path) : filePath(path) {
   HeaderReader reader(path);
   if (mapping->size() < 8)
     reader.fail("too short for a safetensors file");
+  if (std::memcmp(mapping->data(), "PK\3\4", 4) == 0)
+    reader.fail(
+        "is a ZIP archive, as .npz files and PyTorch's checkpoints are, "
+        "not safetensors (safetensors.torch.save_file)");
   uint64_t length = 0;
   for (int i = 0; i < 8; ++i)
     length |=

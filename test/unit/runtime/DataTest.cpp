@@ -327,6 +327,9 @@ TEST(Safetensors, RefusesWhatTheFormatDoesNotAllow) {
   writeFile(path, "abc");
   EXPECT_TRUE(
       contains(dataError([&] { SafetensorsFile file(path); }), "too short"));
+  writeFile(path, std::string("PK\3\4") + std::string(100, '\0'));
+  EXPECT_TRUE(contains(dataError([&] { SafetensorsFile file(path); }),
+                       "is a ZIP archive, as .npz files and PyTorch's"));
 }
 
 TEST(Safetensors, AFullDiskLeavesTheOldFile) {
