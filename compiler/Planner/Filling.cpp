@@ -62,7 +62,8 @@ bool Filling::areSmall() const {
                      });
 }
 
-Decisions Filling::base(Layout layout, Updates updates) const {
+Decisions Filling::base(Layout layout, Updates updates,
+                        UpdateOrder order) const {
   Decisions decisions;
   decisions.layout = std::move(layout);
   decisions.updates = updates;
@@ -70,9 +71,8 @@ Decisions Filling::base(Layout layout, Updates updates) const {
   choices.groups = decisions.layout.groups;
   choices.others = others;
   choices.othersGather = othersGather;
-  choices.update = problem.epilogue
-                       ? UpdateOrder::Deferred
-                       : options.update.value_or(UpdateOrder::JustInTime);
+  choices.update =
+      problem.epilogue ? UpdateOrder::Deferred : options.update.value_or(order);
   choices.stay = stay();
   choices.overlap = false;
   choices.slots = 1;
@@ -111,10 +111,11 @@ Decisions Filling::base(Layout layout, Updates updates) const {
   return decisions;
 }
 
-Decisions Filling::moved(const Decisions &from, Layout layout,
-                         Updates updates) const {
-  Decisions decisions = base(std::move(layout), updates);
+Decisions Filling::moved(const Decisions &from, Layout layout, Updates updates,
+                         UpdateOrder order) const {
+  Decisions decisions = base(std::move(layout), updates, order);
   Choices &choices = decisions.choices;
+  choices.stay = from.choices.stay;
   choices.overlap = from.choices.overlap;
   choices.slots = from.choices.slots;
   choices.valuesAhead = from.choices.valuesAhead;

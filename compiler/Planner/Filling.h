@@ -60,8 +60,10 @@ public:
           const SearchOptions &options, int others = 0,
           bool othersGather = false);
 
-  /// Nothing stays that does not have to, one slot, no look-ahead.
-  Decisions base(Layout layout, Updates updates) const;
+  /// Nothing stays that does not have to, one slot, no look-ahead. `order`:
+  /// unless it is pinned, or the problem has no choice.
+  Decisions base(Layout layout, Updates updates,
+                 UpdateOrder order = UpdateOrder::JustInTime) const;
 
   /// The phases again, after `layout` has changed.
   void renew(Decisions &decisions) const;
@@ -69,7 +71,8 @@ public:
   /// The same choices for another layout of the same groups and devices: what
   /// stays, where it is updated and what is kept, as far as layers that the
   /// layout's own segments leave open.
-  Decisions moved(const Decisions &from, Layout layout, Updates updates) const;
+  Decisions moved(const Decisions &from, Layout layout, Updates updates,
+                  UpdateOrder order) const;
 
   /// Climbs the ladders of a strategy in order, from what fits `limits`.
   Decisions climb(Decisions from, const Strategy &strategy,

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <tuple>
 
 namespace harmony::planner {
 
@@ -34,6 +35,12 @@ public:
     moveEnds();
   }
 
+  void runByKind(int64_t effort) {
+    until = trials.filling.effort() + effort;
+    stepWithin(SearchPolicy::kindMayWin, false, [&] { return mayGoOn(); });
+    moveEnds();
+  }
+
 private:
   const Problem &problem;
   const SearchOptions &options;
@@ -41,12 +48,40 @@ private:
   Shapes &shapes;
   Estimator &estimator;
   Trials &trials;
+  /// The effort at which steps around kinds end; none: around the best.
+  std::optional<int64_t> until;
+
+  bool mayGoOn() const {
+    return until ? trials.filling.effort() < *until : trials.mayGoOn();
+  }
+
+  struct Kind {
+    PlacedForm form;
+    Updates updates;
+    int64_t microbatch = 0; ///< 0: any
+    UpdateOrder order = UpdateOrder::JustInTime;
+
+    bool operator<(const Kind &o) const {
+      return std::tie(form, updates, microbatch, order) <
+             std::tie(o.form, o.updates, o.microbatch, o.order);
+    }
+  };
+  Kind kindOf(size_t trial) const {
+    const Decisions &choices = trials[trial].choices;
+    Kind kind{formOf(choices.layout), choices.updates};
+    if (until && choices.layout.backwardSizes.empty())
+      kind.microbatch = choices.layout.backwardMicrobatch;
+    if (until)
+      kind.order = choices.choices.update;
+    return kind;
+  }
 
   /// Steps from what takes no longer than `hopeful` times the best, and then
   /// from what is better than that. `trusting`: estimates of what moves.
   void stepWithin(double hopeful, bool trusting,
                   const std::function<bool()> &mayStep) {
-    std::vector<size_t> begun = startsOf(hopeful);
+    std::vector<size_t> begun =
+        until ? kindsWithin(hopeful) : startsOf(hopeful);
     for (double most = hopeful; !begun.empty() && mayStep();
          most = SearchPolicy::againFrom) {
       std::vector<size_t> better;
@@ -82,6 +117,17 @@ private:
     return begun;
   }
 
+  /// The best of every kind that is within `most` times the best.
+  std::vector<size_t> kindsWithin(double most) const {
+    std::vector<size_t> begun;
+    std::set<Kind> kinds;
+    for (size_t i : trials.byTime())
+      if (trials[i].seconds < most * trials.best() &&
+          kinds.insert(kindOf(i)).second)
+        begun.push_back(i);
+    return begun;
+  }
+
   /// One step in every direction; `begin` if none is better.
   size_t stepFrom(size_t begin, bool trusting) {
     if (isAtBound(begin))
@@ -99,8 +145,11 @@ private:
     std::optional<Shape> shape = trials[from].origin.shape;
     Updates updates = trials[from].choices.updates;
     for (Updates other : trials.otherPlaces(trials[from].choices.layout.groups))
-      if (other != updates && trials.mayGoOn())
+      if (other != updates && mayGoOn())
         changeUpdates(from, other, trusting);
+    toBest();
+    if (until && !options.update && !problem.epilogue && mayGoOn())
+      changeOrder(from);
     toBest();
     if (!refined && !trials[from].origin.joined)
       join(from);
@@ -110,7 +159,7 @@ private:
       for (const Proposal &proposal : neighbours(*shape, updates))
         if ((trusting ? proposal.cost.seconds : proposal.cost.compute) <
                 trials[from].seconds &&
-            trials.mayGoOn())
+            mayGoOn())
           trials.tryMoved(from, proposal);
     toBest();
     tryRuns(from);
@@ -128,6 +177,18 @@ private:
     trials.tryMoved(from, {trials[from].origin.shape, layout, updates, cost});
   }
 
+  void changeOrder(size_t from) {
+    const Decisions &choices = trials[from].choices;
+    UpdateOrder other = choices.choices.update == UpdateOrder::Deferred
+                            ? UpdateOrder::JustInTime
+                            : UpdateOrder::Deferred;
+    trials.tryMoved(from, {trials[from].origin.shape,
+                           trials.layoutOf(from),
+                           choices.updates,
+                           {},
+                           other});
+  }
+
   /// Two packs become one, and again, as long as that is better.
   void join(size_t from) {
     for (bool more = !options.layersPerPack; more;) {
@@ -137,7 +198,7 @@ private:
       if (proposals.size() > SearchPolicy::joins)
         proposals.resize(SearchPolicy::joins);
       for (const Proposal &proposal : proposals) {
-        if (!trials.mayGoOn())
+        if (!mayGoOn())
           return;
         if (std::optional<size_t> found = findBetter(from, proposal, 1)) {
           from = *found;
@@ -152,20 +213,20 @@ private:
   /// slower than the best: one end of packs after the other until that is
   /// better, and the other steps where none is.
   void moveEnds() {
-    auto mayMove = [&] { return trials.mayTry(SearchPolicy::partForEnds); };
+    auto mayMove = [&] {
+      return until ? mayGoOn() : trials.mayTry(SearchPolicy::partForEnds);
+    };
     std::set<size_t> begun;
     for (bool more = !options.layersPerPack; more && mayMove();) {
       more = false;
-      std::set<std::pair<PlacedForm, Updates>> kinds;
+      std::set<Kind> kinds;
       for (size_t i : trials.byTime()) {
         if (trials[i].seconds > SearchPolicy::endsMayWin * trials.best() ||
             !mayMove())
           break;
         const Trial &trial = trials[i];
         if (!trial.origin.strategy || trial.origin.refined || isAtBound(i) ||
-            !kinds.insert({formOf(trial.choices.layout), trial.choices.updates})
-                 .second ||
-            !begun.insert(i).second)
+            !kinds.insert(kindOf(i)).second || !begun.insert(i).second)
           continue;
         more = true;
         bool moved = false;
@@ -211,12 +272,13 @@ private:
     Layout layout = trials.layoutOf(from);
     Origin origin = trials[from].origin;
     Updates updates = trials[from].choices.updates;
+    UpdateOrder order = trials[from].choices.choices.update;
     bool waiting = trials[from].seconds >
                    SearchPolicy::waits * trials[from].computeSeconds;
     for (const Strategy &strategy : strategies) {
       bool own = &strategy == origin.strategy;
-      if (trials.mayGoOn() && (own ? !origin.climbed : waiting))
-        trials.tryLayout(layout, updates, origin.shape, strategy);
+      if (mayGoOn() && (own ? !origin.climbed : waiting))
+        trials.tryLayout(layout, updates, origin.shape, strategy, order);
     }
   }
 
@@ -229,7 +291,7 @@ private:
     auto go = [&](int runs, auto next) {
       double best = trials[from].seconds;
       bool better = false;
-      for (; runs >= 2 && runs <= Choices::mostRuns && trials.mayGoOn();
+      for (; runs >= 2 && runs <= Choices::mostRuns && mayGoOn();
            runs = next(runs)) {
         decisions.choices.runs = runs;
         size_t before = trials.size();
@@ -281,6 +343,10 @@ private:
 
 void refine(SearchContext &context, Trials &trials) {
   Refiner(context, trials).run();
+}
+
+void refineKinds(SearchContext &context, Trials &trials, int64_t effort) {
+  Refiner(context, trials).runByKind(effort);
 }
 
 } // namespace harmony::planner

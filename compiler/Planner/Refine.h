@@ -22,6 +22,11 @@ namespace harmony::planner {
 /// packs.
 void refine(SearchContext &context, Trials &trials);
 
+/// The same around the best of each kind, be it slower: a form, one microbatch
+/// size, a place of updates and their order, which is changed, too. With so
+/// much further effort, in events (SearchPolicy).
+void refineKinds(SearchContext &context, Trials &trials, int64_t effort);
+
 } // namespace harmony::planner
 
 #endif // COMPILER_PLANNER_REFINE_H

@@ -99,6 +99,8 @@ public:
         boundSeconds(problem, machine, chosen.layout.groups);
     planned.form = name(formOf(chosen.layout));
     planned.runnersUp = trials.bestOfForms();
+    if (withPins)
+      takeBaseline(planned);
     return planned;
   }
 
@@ -113,7 +115,9 @@ private:
   Filling &filling; ///< of the trials
   int devices;
   std::vector<Least<Decisions>> leasts; ///< see leastPlans()
-  int64_t effortAlone = 0;              ///< of searches in one group
+  int64_t effortAlone = 0; ///< of searches in one group, and with more pins
+  bool mayPin = true;      ///< whether parts of the space may be searched
+  bool withPins = false;   ///< whether they were
 
   /// One of every form and place of updates, whatever the capacity.
   const std::vector<Least<Decisions>> &leastPlans() {
@@ -150,8 +154,95 @@ private:
       if (!trials.empty() || space.mostTrips() >= problem.batch)
         break;
     }
-    if (problem.training)
-      refine(context, trials);
+    if (!problem.training)
+      return;
+    refine(context, trials);
+    if (mayPin)
+      searchWithPins();
+  }
+
+  /// What is ruled out by estimates, or is out of reach of steps from the best,
+  /// may be the best in the end: where trials are cheap each part of the space
+  /// that a pin leaves is searched on its own, once more around the best of
+  /// these, and steps are taken from the best of each kind.
+  void searchWithPins() {
+    auto tried = static_cast<int64_t>(trials.size());
+    if (trials.empty() ||
+        problem.layerCount() > SearchPolicy::layersWithPins ||
+        SearchPolicy::trialsWithPins * (filling.effort() + effortAlone) >
+            SearchPolicy::effortForPins * tried)
+      return;
+    withPins = true;
+    SearchOptions best = options;
+    int64_t left = SearchPolicy::effortForPins;
+    for (double part : SearchPolicy::effortAtOnce) {
+      double before = trials.best();
+      std::vector<SearchOptions> pins =
+          SearchSpace(problem, devices, best).withOnePinMore();
+      auto rest = static_cast<int64_t>(part * static_cast<double>(left));
+      left -= rest;
+      for (size_t i = 0; i < pins.size() && rest > 0; ++i) {
+        double found = trials.best();
+        rest -=
+            searchWith(pins[i], rest / static_cast<int64_t>(pins.size() - i));
+        if (trials.best() < found)
+          best = pins[i];
+      }
+      left += rest;
+      if (trials.best() >= before)
+        break;
+    }
+    effortAlone += SearchPolicy::effortForPins - left;
+    refineKinds(context, trials, SearchPolicy::effortForKinds);
+  }
+
+  int64_t stepsOf(int64_t microbatch) const {
+    return problem.layerCount() * (problem.batch / microbatch);
+  }
+
+  /// Takes over the best; returns the effort, of which `most` is about all
+  /// there is: half of it for layouts, as elsewhere.
+  int64_t searchWith(const SearchOptions &pinned, int64_t most) {
+    if (stepsOf(pinned.microbatch.value_or(problem.batch)) >
+        SearchPolicy::stepsOfPin)
+      return 0;
+    Search search(problem, machine, pinned, machine, most / 2, 0, false);
+    search.mayPin = false;
+    search.searchSizes();
+    std::vector<size_t> order = search.trials.byTime();
+    order.resize(std::min(order.size(), SearchPolicy::takenFromPin));
+    for (size_t i : order)
+      trials.adopt(search.trials[i]);
+    return search.filling.effort() + search.effortAlone;
+  }
+
+  /// A baseline's plan instead, where nothing is pinned and it is faster: what
+  /// pages has a layer's pieces in memory while it runs, a phase those of all
+  /// its layers.
+  void takeBaseline(Planned &planned) const {
+    if (options.schedule != Schedule::Auto || options.microbatch ||
+        options.update || options.recompute != Recompute::Auto ||
+        options.residency != Residency::Auto || options.layersPerPack ||
+        options.updatePlace || space.microbatches(1).empty() ||
+        stepsOf(problem.microbatches.front()) > SearchPolicy::stepsOfBaseline)
+      return;
+    for (Schedule schedule : {Schedule::PpSwap, Schedule::DpSwap}) {
+      if (schedule == Schedule::DpSwap &&
+          (devices == 1 || problem.forwardsWrite()))
+        continue;
+      SearchOptions pinned = options;
+      pinned.schedule = schedule;
+      Result result = solveBaseline(problem, machine, pinned);
+      auto *other = std::get_if<Planned>(&result);
+      if (!other || other->plan.seconds >=
+                        SearchPolicy::baselineWins * planned.plan.seconds)
+        continue;
+      planned.plan = std::move(other->plan);
+      planned.schedule = schedule;
+      planned.form.clear();
+      planned.groupsBoundSeconds =
+          boundSeconds(problem, machine, planned.plan.groups);
+    }
   }
 
   void considerRandom() {
@@ -231,6 +322,28 @@ private:
         searchForms({form});
   }
 
+  /// Of a class, those apart that have the last layers on the device of the
+  /// first, if both read a tensor: estimates do not know what that saves.
+  void addClasses(std::vector<Proposal> proposals,
+                  std::vector<std::vector<Proposal>> &classes) const {
+    std::vector<Proposal> closed;
+    if (shapes.areTied()) {
+      auto first = std::stable_partition(
+          proposals.begin(), proposals.end(), [](const Proposal &proposal) {
+            const Layout &layout = proposal.layout;
+            return layout.pipeline == 1 ||
+                   layout.backwardDevice(layout.turn()) !=
+                       layout.backwardDevice(0);
+          });
+      closed.assign(std::make_move_iterator(first),
+                    std::make_move_iterator(proposals.end()));
+      proposals.erase(first, proposals.end());
+    }
+    for (std::vector<Proposal> *list : {&proposals, &closed})
+      if (!list->empty())
+        classes.push_back(std::move(*list));
+  }
+
   /// Layouts of one form, microbatch and place of updates are ranked by their
   /// estimates; the ranking is not trusted across those classes, of which the
   /// first few of each are tried, the class with the best estimate first.
@@ -247,10 +360,11 @@ private:
       for (int64_t u : sizes) {
         if (u > 0)
           considerResident(form, u);
-        for (Updates updates : trials.updatePlaces(form.groups))
-          if (std::vector<Proposal> proposals = proposalsOf(form, u, updates);
-              !proposals.empty())
-            classes.push_back(std::move(proposals));
+        std::vector<Updates> places = trials.updatePlaces(form.groups);
+        if (places.size() > 1)
+          places.push_back(Updates::Staying);
+        for (Updates updates : places)
+          addClasses(proposalsOf(form, u, updates), classes);
       }
     }
     std::stable_sort(classes.begin(), classes.end(),
@@ -388,6 +502,11 @@ private:
         if (other.layout == layout)
           return;
       LayoutCost cost = context.estimator.estimate(layout, updates);
+      // Where links are the limit, what is updated on the host moves least of
+      // all that does not stay.
+      if (updates == Updates::Staying &&
+          cost.transfers < SearchPolicy::linksLimit * cost.compute)
+        return;
       if (cost.compute < trials.best())
         proposals.push_back({shape, std::move(layout), updates, cost});
     };

@@ -24,7 +24,8 @@ enum class Recompute { Auto, All, None };
 enum class Residency { Auto, None };
 
 /// Auto is the fastest of both Harmony forms and of what lies between them:
-/// groups of several devices. The last two are baselines: see Baselines.h.
+/// groups of several devices; for small problems one of the last two, which are
+/// baselines (Baselines.h), if that is faster.
 enum class Schedule {
   Auto,
   HarmonyPp, ///< one group: a pipeline over all devices
@@ -97,7 +98,7 @@ struct Planned {
   double groupsBoundSeconds = 0;
   std::string form; ///< as RunnerUp's, of the plan; empty for baselines
   /// The best of every class of forms that was tried, the fastest first; the
-  /// chosen plan is one of them or within 1 % of the first.
+  /// chosen plan is one of them, within 1 % of the first, or a baseline's.
   std::vector<RunnerUp> runnersUp;
   /// What it became: Auto resolves to one of the others. Groups of several
   /// devices count as data parallel, one device as a pipeline.

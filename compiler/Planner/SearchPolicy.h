@@ -83,6 +83,37 @@ struct SearchPolicy {
   static constexpr int fillings = 4;
   static constexpr int64_t fillingMargin = 64; ///< of the capacity
 
+  //===--- parts of the space ---===//
+
+  /// For searches of what one more pin leaves: about a sixth of a second; and
+  /// for steps around what they found.
+  static constexpr int64_t effortForPins = 800'000;
+  static constexpr int64_t effortForKinds = effortForPins / 2;
+  /// The parts of it, of what is left each time, for one pin more, and for
+  /// another beside the best.
+  static constexpr double effortAtOnce[] = {0.7, 1};
+  /// Problems of more layers have a space that so little does not go far in,
+  /// and take long enough. So many trials, by what one has cost so far, must go
+  /// into it: with fewer these searches find nothing.
+  static constexpr int layersWithPins = 40;
+  static constexpr int64_t trialsWithPins = 20;
+  /// Packs of so few layers are pinned, too.
+  static constexpr int pinnedLayers = 3;
+  /// The best plans with a pin, of which steps without it are taken.
+  static constexpr size_t takenFromPin = 2;
+  /// Layers times microbatches, each of which is simulated, of what is pinned,
+  /// and of a baseline's smallest microbatches.
+  static constexpr int64_t stepsOfPin = 8'000;
+  static constexpr int64_t stepsOfBaseline = 1'000;
+  /// Steps are taken from the best of every kind no slower than this.
+  static constexpr double kindMayWin = 1.3;
+  /// The plan of a baseline is chosen if it takes less than this times the
+  /// best.
+  static constexpr double baselineWins = 0.99;
+  /// Links are the limit where transfers take so many times as long as
+  /// computing, if nothing stays.
+  static constexpr double linksLimit = 2;
+
   //===--- steps ---===//
 
   /// The best plans that differ in packs, beside the best of each form, that

@@ -30,11 +30,15 @@ std::string name(const PlacedForm &form) {
          (form.placement == Placement::Ring ? "ring" : "mirror");
 }
 
-void SearchSpace::checkPins() const {
-  bool splits = false;
+bool SearchSpace::splits() const {
   for (int groups : groupCounts())
-    splits |= !microbatches(groups).empty();
-  if (!splits || options.microbatch.value_or(1) > problem.batch) {
+    if (!microbatches(groups).empty())
+      return true;
+  return false;
+}
+
+void SearchSpace::checkPins() const {
+  if (!splits() || options.microbatch.value_or(1) > problem.batch) {
     std::string accepted;
     for (int64_t u : problem.microbatches)
       accepted += (accepted.empty() ? "" : ", ") + std::to_string(u);
@@ -139,6 +143,50 @@ std::vector<int64_t> SearchSpace::microbatches(int groups) const {
     if (u <= largest && canSplit(problem, groups, u))
       sizes.push_back(u);
   return sizes;
+}
+
+std::vector<SearchOptions> SearchSpace::withOnePinMore() const {
+  std::vector<SearchOptions> result;
+  auto pinned = [&]() -> SearchOptions & {
+    result.push_back(options);
+    return result.back();
+  };
+  if (!options.update && !problem.epilogue)
+    pinned().update = UpdateOrder::Deferred;
+  if (options.recompute == Recompute::Auto)
+    pinned().recompute = Recompute::All;
+  if (options.recompute == Recompute::Auto &&
+      options.residency == Residency::Auto)
+    pinned().recompute = Recompute::None;
+  if (options.residency == Residency::Auto &&
+      options.recompute != Recompute::None)
+    pinned().residency = Residency::None;
+  int layers = std::min(problem.layerCount(), SearchPolicy::pinnedLayers);
+  for (int pack = 1; !options.layersPerPack && pack <= layers; ++pack)
+    pinned().layersPerPack = pack;
+  if (!options.microbatch)
+    for (int64_t u : problem.microbatches)
+      if (u <= problem.batch)
+        pinned().microbatch = u;
+  bool anywhere = std::all_of(problem.tensors.begin(), problem.tensors.end(),
+                              [](const Tensor &tensor) {
+                                return tensor.gradientUses.empty() ||
+                                       tensor.updatePlace == UpdatePlace::Any;
+                              });
+  if (!options.updatePlace && anywhere)
+    for (UpdatePlace place : {UpdatePlace::Host, UpdatePlace::Device})
+      pinned().updatePlace = place;
+  if (options.schedule == Schedule::Auto && devices > 1)
+    for (Schedule schedule : {Schedule::HarmonyPp, Schedule::HarmonyDp})
+      pinned().schedule = schedule;
+  // Of the sizes some split no number of groups that the others leave.
+  result.erase(
+      std::remove_if(result.begin(), result.end(),
+                     [&](const SearchOptions &pins) {
+                       return !SearchSpace(problem, devices, pins).splits();
+                     }),
+      result.end());
+  return result;
 }
 
 double SearchSpace::computeBound(Form form, int64_t microbatch) const {

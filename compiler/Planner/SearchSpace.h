@@ -49,11 +49,16 @@ public:
   /// All are kept by reference.
   SearchSpace(const Problem &problem, const Machine &machine,
               const SearchOptions &options)
-      : problem(problem), options(options),
-        devices(static_cast<int>(machine.devices.size())) {}
+      : SearchSpace(problem, static_cast<int>(machine.devices.size()),
+                    options) {}
+  SearchSpace(const Problem &problem, int devices, const SearchOptions &options)
+      : problem(problem), options(options), devices(devices) {}
 
   /// Throws Error where pins contradict the problem or each other.
   void checkPins() const;
+
+  /// Whether shares can be split into microbatches of some size.
+  bool splits() const;
 
   /// Places of updates that are worth trying, whatever the capacity.
   std::vector<Updates> updatePlaces() const;
@@ -68,6 +73,10 @@ public:
   /// Data parallelism has as many groups as there are samples to share and
   /// microbatches to share them by; descending.
   std::vector<int> groupCounts() const;
+
+  /// The options with one pin more, of those that are left open: of each kind
+  /// what a plan may be pinned to.
+  std::vector<SearchOptions> withOnePinMore() const;
 
   /// Sizes that the shares of so many groups can be split into, ascending.
   std::vector<int64_t> microbatches(int groups) const;

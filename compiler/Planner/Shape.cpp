@@ -42,6 +42,9 @@ Shapes::Shapes(const Problem &problem, const Machine &machine)
                       [](const Value &value) {
                         return value.isInput() || value.sliceable;
                       });
+  for (const TensorUse &first : problem.layers.front().tensors)
+    for (const TensorUse &last : problem.layers.back().tensors)
+      ties |= first.tensor == last.tensor;
   splits = std::all_of(problem.functions.begin(), problem.functions.end(),
                        [](const Function &function) {
                          return std::all_of(function.costs.begin(),
@@ -127,11 +130,14 @@ std::vector<Shape> Shapes::of(int groups, int pipeline,
     for (Placement placement : {Placement::Mirror, Placement::Ring})
       for (int rounds = 1;; rounds = rounds < 4 ? rounds + 1 : rounds * 3 / 2) {
         shape.placement = placement;
-        shape.packs = std::min(layers, rounds * pipeline);
-        for (bool evenTime : {false, true}) {
-          shape.evenTime = evenTime;
-          addNew(shapes, shape);
-        }
+        // With a pack more the last layers are on the device of the first,
+        // which then has alone what both read.
+        for (int more = 0; more <= (ties ? 1 : 0); ++more)
+          for (bool evenTime : {false, true}) {
+            shape.packs = std::min(layers, rounds * pipeline + more);
+            shape.evenTime = evenTime;
+            addNew(shapes, shape);
+          }
         if (shape.packs == layers)
           break;
       }

@@ -68,6 +68,9 @@ public:
   std::vector<Shape> around(const Shape &shape,
                             const std::vector<int64_t> &sizes) const;
 
+  /// Whether the last layer has a tensor of the first.
+  bool areTied() const { return ties; }
+
   /// Whether packs may have sizes of their own.
   bool mayMix() const { return mixes; }
 
@@ -76,6 +79,7 @@ private:
   const Machine &machine;
   bool mixes = false;
   bool splits = false; ///< layers may keep their outputs alone
+  bool ties = false;   ///< the last layer has a tensor of the first
 
   LayerTable table;
   Packer packer;

@@ -174,6 +174,8 @@ void Trials::finish(Draft &draft) {
 }
 
 Plan Trials::complete(const Choices &choices) {
+  if (kept && list[*kept].choices.choices == choices)
+    return keptPlan;
   Draft &draft = placed(choices);
   finish(draft);
   return std::move(draft.plan);
@@ -215,6 +217,10 @@ std::vector<int64_t> Trials::consider(const Decisions &decisions,
   trial.origin = origin;
   list.push_back(std::move(trial));
   bestSeconds = std::min(bestSeconds, plan.seconds);
+  if (&chooseFrom(list) == &list.back()) {
+    kept = list.size() - 1;
+    keptPlan = plan;
+  }
   return over;
 }
 
@@ -242,8 +248,8 @@ void Trials::fill(const Decisions &from, const Origin &origin) {
 
 bool Trials::tryLayout(const Layout &layout, Updates updates,
                        const std::optional<Shape> &shape,
-                       const Strategy &strategy) {
-  Decisions decisions = filling.base(layout, updates);
+                       const Strategy &strategy, UpdateOrder order) {
+  Decisions decisions = filling.base(layout, updates, order);
   for (const Filled &other : filled)
     if (other.strategy == &strategy && other.choices == decisions.choices)
       return other.fits;
@@ -260,8 +266,10 @@ void Trials::tryMoved(size_t from, const Proposal &proposal) {
   origin.shape = proposal.shape;
   origin.layout = unlessOf(proposal.shape, proposal.layout);
   origin.climbed = false;
-  Decisions decisions =
-      filling.moved(list[from].choices, proposal.layout, proposal.updates);
+  UpdateOrder order =
+      proposal.order.value_or(list[from].choices.choices.update);
+  Decisions decisions = filling.moved(list[from].choices, proposal.layout,
+                                      proposal.updates, order);
   bool fits = filling.fits(decisions, capacity);
   bool anew = fits ? proposal.updates == Updates::Staying &&
                          list[from].choices.updates != Updates::Staying
@@ -271,18 +279,27 @@ void Trials::tryMoved(size_t from, const Proposal &proposal) {
     consider(decisions, origin);
   else if (anew)
     tryLayout(proposal.layout, proposal.updates, proposal.shape,
-              origin.strategy ? *origin.strategy : transfersFirst);
+              origin.strategy ? *origin.strategy : transfersFirst, order);
+}
+
+void Trials::adopt(const Trial &found) {
+  for (const Trial &other : list)
+    if (other.choices.choices == found.choices.choices)
+      return;
+  list.push_back(found);
+  bestSeconds = std::min(bestSeconds, found.seconds);
 }
 
 bool Trials::takeOver(const Trial &found, const Layout &layout,
                       const Origin &origin) {
   size_t before = list.size();
   Updates updates = found.choices.updates;
-  Decisions decisions = filling.moved(found.choices, layout, updates);
+  UpdateOrder order = found.choices.choices.update;
+  Decisions decisions = filling.moved(found.choices, layout, updates, order);
   if (filling.fits(decisions, filling.lessOthers(decisions, capacity)))
     consider(decisions, origin);
   if (list.size() == before)
-    return tryLayout(layout, updates, origin.shape, *origin.strategy);
+    return tryLayout(layout, updates, origin.shape, *origin.strategy, order);
   list.back().origin.joined = true;
   list.back().origin.refined =
       list.back().seconds < SearchPolicy::asFastAsAlone * found.seconds;

@@ -25,7 +25,8 @@ struct Proposal {
   std::optional<Shape> shape;
   Layout layout;
   Updates updates = Updates::Device;
-  LayoutCost cost; ///< as estimated
+  LayoutCost cost;                       ///< as estimated
+  std::optional<UpdateOrder> order = {}; ///< none: as in what it comes of
 };
 
 /// Orders of filling: transfers first, recomputation first, and mixtures.
@@ -111,12 +112,16 @@ public:
 
   /// Fills memory and considers the result. False: it does not fit.
   bool tryLayout(const Layout &layout, Updates updates,
-                 const std::optional<Shape> &shape, const Strategy &strategy);
+                 const std::optional<Shape> &shape, const Strategy &strategy,
+                 UpdateOrder order = UpdateOrder::JustInTime);
 
   /// With what stays as in a trial, if there is room for it; else anew, unless
   /// it is estimated as slower. Always anew for Updates::Staying, if the trial
   /// has another place of updates.
   void tryMoved(size_t from, const Proposal &proposal);
+
+  /// Keeps what another search of the same problem has tried, if it is new.
+  void adopt(const Trial &found);
 
   /// What a search of one of the groups has found, for all of them. False: it
   /// does not fit.
@@ -128,6 +133,10 @@ private:
   const Machine &machine;
   int devices;
   Limits capacity;
+  /// The trial that was chosen of all when it was added, and its plan: mostly
+  /// what is chosen in the end.
+  std::optional<size_t> kept;
+  Plan keptPlan;
   std::vector<Trial> list;
   /// Choices that were filled: several places of updates may be the same.
   struct Filled {

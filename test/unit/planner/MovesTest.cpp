@@ -141,7 +141,7 @@ TEST(Search, DevicesUpdateWhatStays) {
     return plan.seconds;
   };
   EXPECT_LT(secondsBy(std::nullopt),
-            0.7 * std::min(secondsBy(UpdatePlace::Device),
+            0.8 * std::min(secondsBy(UpdatePlace::Device),
                            secondsBy(UpdatePlace::Host)));
 }
 
