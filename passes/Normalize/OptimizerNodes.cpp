@@ -46,63 +46,34 @@ Tensor UpdateConverter::powerOf(double base, const Tensor &exponent) {
   return result;
 }
 
-Tensor UpdateConverter::evaluateOptimizer(GrowingFunction &function,
-                                          onnx::NodeOp node, Value value) {
-  if (function.kind != GrowingFunction::Kind::Update)
-    return refuse(value,
-                  function.reader +
-                      " is computed from the result of an optimizer node");
-  TensorBuilder &b = *function.builder, &s = *steps.builder;
-  StringRef kind = node.getOpType();
-  auto real = [&](StringRef name, double otherwise) {
-    auto attribute = dyn_cast_or_null<FloatAttr>(node.getNodeAttribute(name));
-    return attribute ? attribute.getValueAsDouble() : otherwise;
-  };
-  SmallVector<Value> operands = getOperands(value);
-  unsigned groups = operands.size() - 2,
-           count = (node.getInputs().size() - 2) / groups;
-  unsigned wanted = cast<OpResult>(value).getResultNumber() / count;
-  if (node.getInputs().size() != 2 + groups * count || wanted >= groups - 1)
-    return refuse(value, "an optimizer node has " +
-                             Twine(node.getInputs().size()) +
-                             " inputs, expected 2 and " + Twine(groups) +
-                             " for each tensor");
-  if (!isScalar(operands[0]) || !isScalar(operands[1]))
-    return refuse(value, "the rate R and the count T of an optimizer node must "
-                         "be scalars that depend on no gradient");
-  Tensor x = evaluate(function, operands[2]),
-         g = evaluate(function, operands[3]);
-  Tensor v = evaluate(function, operands[4]);
-  if (!x || !g || !v)
-    return Tensor();
-  b.startNode(node.getLoc());
-  double norm = real("norm_coefficient", 0);
-  if (norm != 0)
-    g = b.add(b.scale(x, norm), g);
+/// The formulas of a node, of the tensors of one index: x is a parameter, g its
+/// gradient, v and h its states. Each gives the new x (0), v (1) or h (2).
+class UpdateConverter::OptimizerFormulas {
+public:
+  OptimizerFormulas(UpdateConverter &converter, GrowingFunction &function,
+                    onnx::NodeOp node, ArrayRef<Value> operands)
+      : converter(converter), function(function), node(node),
+        operands(operands), b(*function.builder), s(*converter.steps.builder),
+        wide(Float64Type::get(converter.context)) {}
 
-  // Scalars in double precision, so that 1 - beta^T keeps its digits.
-  Type wide = Float64Type::get(context);
-  auto rate = [&] { return s.cast(evaluate(steps, operands[0]), wide); };
-  auto counter = [&] { return evaluate(steps, operands[1]); };
-  auto ifCounting = [&](Tensor yes, Tensor no) {
-    Tensor t = counter();
-    return t ? s.select(s.compare(Compare::Greater, t, s.scalarLike(t, 0)), yes,
-                        no)
-             : Tensor();
-  };
-  auto scalar = [&](StringRef what, llvm::function_ref<Tensor()> compute) {
-    Tensor tensor = scalarArgument(
-        function, steps, {node.getAsOpaquePointer(), what},
-        (node.getNodeName() + "." + what).str(), node.getLoc(), compute);
-    return tensor ? b.cast(tensor, x.type()) : Tensor();
-  };
+  /// False: an operand cannot be evaluated.
+  bool readOperands() {
+    x = converter.evaluate(function, operands[2]);
+    g = converter.evaluate(function, operands[3]);
+    v = converter.evaluate(function, operands[4]);
+    if (!x || !g || !v)
+      return false;
+    b.startNode(node.getLoc());
+    if (double norm = real("norm_coefficient", 0); norm != 0)
+      g = b.add(b.scale(x, norm), g);
+    return true;
+  }
 
-  Tensor result;
-  if (kind == "Adam") {
+  Tensor adam(unsigned wanted) {
     double alpha = real("alpha", 0.9f), beta = real("beta", 0.999f),
            epsilon = real("epsilon", 1e-6f);
     double post = real("norm_coefficient_post", 0);
-    Tensor h = evaluate(function, operands[5]);
+    Tensor h = converter.evaluate(function, operands[5]);
     v = b.add(b.scale(v, alpha), b.scale(g, 1 - alpha));
     h = b.add(b.scale(h, beta), b.scale(b.multiply(g, g), 1 - beta));
     Tensor adjusted = scalar("rate", [&]() -> Tensor {
@@ -110,10 +81,10 @@ Tensor UpdateConverter::evaluateOptimizer(GrowingFunction &function,
       if (!r || !t)
         return Tensor();
       Tensor one = s.scalar(wide, 1);
-      Tensor corrected =
-          s.divide(s.multiply(r, s.unary(Unary::SquareRoot,
-                                         s.subtract(one, powerOf(beta, t)))),
-                   s.subtract(one, powerOf(alpha, t)));
+      Tensor root = s.unary(Unary::SquareRoot,
+                            s.subtract(one, converter.powerOf(beta, t)));
+      Tensor corrected = s.divide(s.multiply(r, root),
+                                  s.subtract(one, converter.powerOf(alpha, t)));
       return ifCounting(corrected, r);
     });
     Tensor root =
@@ -121,23 +92,22 @@ Tensor UpdateConverter::evaluateOptimizer(GrowingFunction &function,
     x = b.subtract(x, b.divide(b.multiply(adjusted, v), root));
     if (post != 0)
       x = b.scale(x, 1 - post);
-    result = wanted == 0 ? x : wanted == 1 ? v : h;
-  } else if (kind == "Momentum") {
+    return wanted == 0 ? x : wanted == 1 ? v : h;
+  }
+
+  Tensor momentum(unsigned wanted, bool nesterov) {
     double alpha = real("alpha", 0), beta = real("beta", 0);
-    auto mode = dyn_cast_or_null<StringAttr>(node.getNodeAttribute("mode"));
-    if (!mode ||
-        (mode.getValue() != "standard" && mode.getValue() != "nesterov"))
-      return refuse(value, "mode must be 'standard' or 'nesterov'");
     Tensor adjusted = scalar("beta", [&] {
       return ifCounting(s.scalar(wide, beta), s.scalar(wide, 1));
     });
-    Tensor r = scalar("rate", rate);
+    Tensor r = scalar("rate", [&] { return rate(); });
     v = b.add(b.scale(v, alpha), b.multiply(adjusted, g));
-    Tensor direction =
-        mode.getValue() == "standard" ? v : b.add(g, b.scale(v, alpha));
+    Tensor direction = nesterov ? b.add(g, b.scale(v, alpha)) : v;
     x = b.subtract(x, b.multiply(r, direction));
-    result = wanted == 0 ? x : v;
-  } else if (kind == "Adagrad") {
+    return wanted == 0 ? x : v;
+  }
+
+  Tensor adagrad(unsigned wanted) {
     double decay = real("decay_factor", 0), epsilon = real("epsilon", 1e-6f);
     Tensor r = scalar("rate", [&]() -> Tensor {
       Tensor t = counter(), given = rate();
@@ -150,14 +120,83 @@ Tensor UpdateConverter::evaluateOptimizer(GrowingFunction &function,
     Tensor root =
         b.add(b.unary(Unary::SquareRoot, v), b.scalarLike(v, epsilon));
     x = b.subtract(x, b.divide(b.multiply(r, g), root));
-    result = wanted == 0 ? x : v;
+    return wanted == 0 ? x : v;
+  }
+
+private:
+  UpdateConverter &converter;
+  GrowingFunction &function;
+  onnx::NodeOp node;
+  ArrayRef<Value> operands;
+  TensorBuilder &b, &s; ///< of the update, and of the scalars of the step
+  Type wide;            ///< of scalars, so that 1 - beta^T keeps its digits
+  Tensor x, g, v;
+
+  double real(StringRef name, double otherwise) {
+    auto attribute = dyn_cast_or_null<FloatAttr>(node.getNodeAttribute(name));
+    return attribute ? attribute.getValueAsDouble() : otherwise;
+  }
+
+  Tensor rate() {
+    return s.cast(converter.evaluate(converter.steps, operands[0]), wide);
+  }
+  Tensor counter() { return converter.evaluate(converter.steps, operands[1]); }
+  /// `no` in the first step, whose count is 0.
+  Tensor ifCounting(Tensor yes, Tensor no) {
+    Tensor t = counter();
+    return t ? s.select(s.compare(Compare::Greater, t, s.scalarLike(t, 0)), yes,
+                        no)
+             : Tensor();
+  }
+  Tensor scalar(StringRef what, llvm::function_ref<Tensor()> compute) {
+    Tensor tensor = converter.scalarArgument(
+        function, converter.steps, {node.getAsOpaquePointer(), what},
+        (node.getNodeName() + "." + what).str(), node.getLoc(), compute);
+    return tensor ? b.cast(tensor, x.type()) : Tensor();
+  }
+};
+
+Tensor UpdateConverter::evaluateOptimizer(GrowingFunction &function,
+                                          onnx::NodeOp node, Value value) {
+  if (function.kind != GrowingFunction::Kind::Update)
+    return refuse(value,
+                  function.reader +
+                      " is computed from the result of an optimizer node");
+  SmallVector<Value> operands = getOperands(value);
+  unsigned groups = operands.size() - 2,
+           count = (node.getInputs().size() - 2) / groups;
+  unsigned wanted = cast<OpResult>(value).getResultNumber() / count;
+  if (node.getInputs().size() != 2 + groups * count || wanted >= groups - 1)
+    return refuse(value, "an optimizer node has " +
+                             Twine(node.getInputs().size()) +
+                             " inputs, expected 2 and " + Twine(groups) +
+                             " for each tensor");
+  if (!isScalar(operands[0]) || !isScalar(operands[1]))
+    return refuse(value, "the rate R and the count T of an optimizer node must "
+                         "be scalars that depend on no gradient");
+  OptimizerFormulas formulas(*this, function, node, operands);
+  if (!formulas.readOperands())
+    return Tensor();
+
+  StringRef kind = node.getOpType();
+  Tensor result;
+  if (kind == "Adam") {
+    result = formulas.adam(wanted);
+  } else if (kind == "Momentum") {
+    auto mode = dyn_cast_or_null<StringAttr>(node.getNodeAttribute("mode"));
+    if (!mode ||
+        (mode.getValue() != "standard" && mode.getValue() != "nesterov"))
+      return refuse(value, "mode must be 'standard' or 'nesterov'");
+    result = formulas.momentum(wanted, mode.getValue() == "nesterov");
+  } else if (kind == "Adagrad") {
+    result = formulas.adagrad(wanted);
   } else {
     return refuse(
         value,
         "optimizer '" + kind +
             "' is not supported; accepted are Adam, Momentum and Adagrad");
   }
-  std::string error = b.takeError();
+  std::string error = function.builder->takeError();
   if (!result && !failed)
     return refuse(value, function.reader + ": " + error);
   return result;

@@ -146,6 +146,7 @@ private:
   Tensor evaluate(GrowingFunction &function, mlir::Value value);
   /// The same where the value is no argument: computed in the function itself.
   Tensor evaluateNode(GrowingFunction &function, mlir::Value value);
+  class OptimizerFormulas;
   Tensor evaluateOptimizer(GrowingFunction &function, onnx::NodeOp node,
                            mlir::Value value);
   Tensor readInitializer(GrowingFunction &function, onnx::InitialValueOp read);

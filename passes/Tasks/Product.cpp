@@ -36,11 +36,11 @@ void merge(SmallVectorImpl<Index> &indices) {
   }
 }
 
-/// Leaves the innermost index in place and moves the others to the batch.
+/// Takes the longest index, which makes the best products, and moves the others
+/// to the batch.
 Index split(SmallVectorImpl<Index> &indices, SmallVectorImpl<Index> &batch) {
   if (indices.empty())
     return {1, 0, 0, 0};
-  // The longest makes the best products.
   auto longest = llvm::max_element(indices, [](const Index &a, const Index &b) {
     return a.extent < b.extent;
   });
@@ -95,82 +95,65 @@ void chooseBlocks(HmGemm &gemm) {
   }
 }
 
-} // namespace
-
-ProductObstacle harmony::mapProduct(nn::DotGeneralOp op, const View &lhs,
-                                    const View &rhs, const View &result,
-                                    bool accumulate, Product &product) {
-  auto lhsType = cast<RankedTensorType>(op.getLhs().getType());
-  auto rhsType = cast<RankedTensorType>(op.getRhs().getType());
+/// The axes of a product by what they are.
+struct ProductIndices {
   SmallVector<Index> batch, rows, columns, contracted;
-  int64_t resultAxis = 0;
-  for (auto [left, right] : llvm::zip(op.getLhsBatch(), op.getRhsBatch()))
-    batch.push_back({lhsType.getDimSize(left), lhs.strides[left],
-                     rhs.strides[right], result.strides[resultAxis++]});
-  for (int64_t axis = 0; axis < lhsType.getRank(); ++axis)
-    if (!llvm::is_contained(op.getLhsBatch(), axis) &&
-        !llvm::is_contained(op.getLhsContract(), axis))
-      rows.push_back({lhsType.getDimSize(axis), lhs.strides[axis], 0,
-                      result.strides[resultAxis++]});
-  for (int64_t axis = 0; axis < rhsType.getRank(); ++axis)
-    if (!llvm::is_contained(op.getRhsBatch(), axis) &&
-        !llvm::is_contained(op.getRhsContract(), axis))
-      columns.push_back({rhsType.getDimSize(axis), 0, rhs.strides[axis],
-                         result.strides[resultAxis++]});
-  for (auto [left, right] : llvm::zip(op.getLhsContract(), op.getRhsContract()))
-    contracted.push_back(
-        {lhsType.getDimSize(left), lhs.strides[left], rhs.strides[right], 0});
 
-  // Free axes in the order that they have in the result.
-  for (SmallVector<Index> *free : {&rows, &columns}) {
-    llvm::stable_sort(*free, [](const Index &a, const Index &b) {
-      return a.result > b.result;
+  ProductIndices(nn::DotGeneralOp op, const View &lhs, const View &rhs,
+                 const View &result) {
+    auto lhsType = cast<RankedTensorType>(op.getLhs().getType());
+    auto rhsType = cast<RankedTensorType>(op.getRhs().getType());
+    int64_t resultAxis = 0;
+    for (auto [left, right] : llvm::zip(op.getLhsBatch(), op.getRhsBatch()))
+      batch.push_back({lhsType.getDimSize(left), lhs.strides[left],
+                       rhs.strides[right], result.strides[resultAxis++]});
+    for (int64_t axis = 0; axis < lhsType.getRank(); ++axis)
+      if (!llvm::is_contained(op.getLhsBatch(), axis) &&
+          !llvm::is_contained(op.getLhsContract(), axis))
+        rows.push_back({lhsType.getDimSize(axis), lhs.strides[axis], 0,
+                        result.strides[resultAxis++]});
+    for (int64_t axis = 0; axis < rhsType.getRank(); ++axis)
+      if (!llvm::is_contained(op.getRhsBatch(), axis) &&
+          !llvm::is_contained(op.getRhsContract(), axis))
+        columns.push_back({rhsType.getDimSize(axis), 0, rhs.strides[axis],
+                           result.strides[resultAxis++]});
+    for (auto [left, right] :
+         llvm::zip(op.getLhsContract(), op.getRhsContract()))
+      contracted.push_back(
+          {lhsType.getDimSize(left), lhs.strides[left], rhs.strides[right], 0});
+  }
+
+  /// As few of each kind as memory allows. Free axes keep the order that they
+  /// have in the result; that of contracted ones is free: the innermost in
+  /// memory last.
+  void mergeAll() {
+    for (SmallVector<Index> *free : {&rows, &columns}) {
+      llvm::stable_sort(*free, [](const Index &a, const Index &b) {
+        return a.result > b.result;
+      });
+      merge(*free);
+    }
+    llvm::stable_sort(contracted, [](const Index &a, const Index &b) {
+      return a.lhs > b.lhs;
     });
-    merge(*free);
+    merge(contracted);
   }
-  // The order of contracted axes is free: the innermost in memory last.
-  llvm::stable_sort(
-      contracted, [](const Index &a, const Index &b) { return a.lhs > b.lhs; });
-  merge(contracted);
-  if (contracted.size() > 1)
-    return lhs.isContiguous(lhsType.getShape()) ? ProductObstacle::Rhs
-                                                : ProductObstacle::Lhs;
-  Index k = contracted.empty() ? Index{1, 0, 0, 0} : contracted.front();
-  Index m = split(rows, batch), n = split(columns, batch);
-  merge(batch);
-  if (batch.size() > 3)
-    return lhs.isContiguous(lhsType.getShape())
-               ? (rhs.isContiguous(rhsType.getShape()) ? ProductObstacle::Result
-                                                       : ProductObstacle::Rhs)
-               : ProductObstacle::Lhs;
+};
 
-  // The library writes rows of unit step: where the result has columns of unit
-  // step instead, compute the transpose, with the operands in each other's
-  // place.
-  auto isUnit = [](int64_t extent, int64_t step) {
-    return extent == 1 || step == 1;
-  };
-  product.swapped = !isUnit(n.extent, n.result);
-  if (product.swapped) {
-    if (!isUnit(m.extent, m.result))
-      return ProductObstacle::Result;
-    std::swap(m, n);
-    for (Index *index : {&m, &n, &k})
-      std::swap(index->lhs, index->rhs);
-    for (Index &index : batch)
-      std::swap(index.lhs, index.rhs);
-  }
-  // Leading dimensions: the step from row to row, at least the row's length.
-  auto leading = [&](const Index &outer, int64_t outerStep, const Index &inner,
-                     int64_t innerStep) -> int64_t {
-    if (!isUnit(inner.extent, innerStep))
-      return 0;
-    int64_t step =
-        outer.extent == 1 ? std::max<int64_t>(inner.extent, 1) : outerStep;
-    return step >= inner.extent ? step : 0;
-  };
-  HmGemm &gemm = product.gemm;
-  gemm = {};
+bool isUnit(int64_t extent, int64_t step) { return extent == 1 || step == 1; }
+
+/// A leading dimension: the step from row to row, at least the row's length; 0:
+/// the library has none for it.
+int64_t leading(const Index &outer, int64_t outerStep, const Index &inner,
+                int64_t innerStep) {
+  if (!isUnit(inner.extent, innerStep))
+    return 0;
+  int64_t step =
+      outer.extent == 1 ? std::max<int64_t>(inner.extent, 1) : outerStep;
+  return step >= inner.extent ? step : 0;
+}
+
+void setMatrices(HmGemm &gemm, const Index &m, const Index &n, const Index &k) {
   gemm.m = m.extent;
   gemm.n = n.extent;
   gemm.k = k.extent;
@@ -183,6 +166,47 @@ ProductObstacle harmony::mapProduct(nn::DotGeneralOp op, const View &lhs,
   if (gemm.transB)
     gemm.ldb = leading(n, n.rhs, k, k.rhs);
   gemm.ldc = leading(m, m.result, n, n.result);
+}
+
+} // namespace
+
+ProductObstacle harmony::mapProduct(nn::DotGeneralOp op, const View &lhs,
+                                    const View &rhs, const View &result,
+                                    bool accumulate, Product &product) {
+  ArrayRef<int64_t> lhsShape = op.getLhs().getType().getShape();
+  ArrayRef<int64_t> rhsShape = op.getRhs().getType().getShape();
+  ProductIndices indices(op, lhs, rhs, result);
+  indices.mergeAll();
+  if (indices.contracted.size() > 1)
+    return lhs.isContiguous(lhsShape) ? ProductObstacle::Rhs
+                                      : ProductObstacle::Lhs;
+  Index k = indices.contracted.empty() ? Index{1, 0, 0, 0}
+                                       : indices.contracted.front();
+  SmallVector<Index> &batch = indices.batch;
+  Index m = split(indices.rows, batch), n = split(indices.columns, batch);
+  merge(batch);
+  if (batch.size() > 3)
+    return lhs.isContiguous(lhsShape)
+               ? (rhs.isContiguous(rhsShape) ? ProductObstacle::Result
+                                             : ProductObstacle::Rhs)
+               : ProductObstacle::Lhs;
+
+  // The library writes rows of unit step: where the result has columns of unit
+  // step instead, compute the transpose, with the operands in each other's
+  // place.
+  product.swapped = !isUnit(n.extent, n.result);
+  if (product.swapped) {
+    if (!isUnit(m.extent, m.result))
+      return ProductObstacle::Result;
+    std::swap(m, n);
+    for (Index *index : {&m, &n, &k})
+      std::swap(index->lhs, index->rhs);
+    for (Index &index : batch)
+      std::swap(index.lhs, index.rhs);
+  }
+  HmGemm &gemm = product.gemm;
+  gemm = {};
+  setMatrices(gemm, m, n, k);
   if (!gemm.lda)
     return product.swapped ? ProductObstacle::Rhs : ProductObstacle::Lhs;
   if (!gemm.ldb)
