@@ -214,7 +214,6 @@ private:
   struct Task {
     double seconds, lastSeconds, bytes;
     int event, link;
-    int64_t trips;
     int waits, waitsEnd; ///< in `waits`
     /// Of its loop; the loop's trips.
     int loop, loopEnd;
@@ -222,9 +221,11 @@ private:
   };
   struct Awaited {
     int event;
+    int lag; ///< in `lags`; none: all of the event is awaited
     bool previousExecution;
-    int64_t trips; ///< of the event
-    int64_t lag, times, every;
+  };
+  struct Lag {
+    int64_t by, times, every;
   };
   /// A queue when an execution is over; seconds from then on.
   struct Standing {
@@ -234,7 +235,8 @@ private:
   };
   struct EventState {
     int64_t completed = 0; ///< iterations, all executions
-    int awaiting = none;   ///< the first queue that awaits it
+    int64_t trips = 1;
+    int awaiting = none; ///< the first queue that awaits it
   };
   struct QueueState {
     // Where it stands.
@@ -275,6 +277,7 @@ private:
   std::vector<double> finish;
   std::vector<Task> tasks; ///< by queue
   std::vector<Awaited> waits;
+  std::vector<Lag> lags;
   std::vector<EventState> events;
   std::vector<QueueState> queues;
   std::vector<Domain> domains;
@@ -293,8 +296,10 @@ private:
 
   void line(const QueueWork &work) {
     size_t waitCount = 0;
-    for (const QueueWork::Event &event : work.events)
-      waitCount += event.waits.size();
+    for (size_t e = 0; e < events.size(); ++e) {
+      waitCount += work.events[e].waits.size();
+      events[e].trips = work.events[e].trips;
+    }
     tasks.reserve(work.events.size());
     waits.reserve(waitCount);
     for (size_t q = 0; q < queues.size(); ++q) {
@@ -305,14 +310,15 @@ private:
         for (int e : loop.events) {
           const QueueWork::Event &event = work.events[e];
           int first = static_cast<int>(waits.size());
-          for (const QueueWork::Wait &wait : event.waits)
-            waits.push_back({wait.event, wait.previousExecution,
-                             work.events[wait.event].trips, wait.lag,
-                             wait.times, wait.every});
+          for (const QueueWork::Wait &wait : event.waits) {
+            int lag = wait.lag < 0 ? none : static_cast<int>(lags.size());
+            if (lag != none)
+              lags.push_back({wait.lag, wait.times, wait.every});
+            waits.push_back({wait.event, lag, wait.previousExecution});
+          }
           tasks.push_back({event.seconds, event.lastSeconds, event.bytes, e,
-                           event.link, event.trips, first,
-                           static_cast<int>(waits.size()), begin, end,
-                           loop.trips});
+                           event.link, first, static_cast<int>(waits.size()),
+                           begin, end, loop.trips});
         }
       }
       queues[q].end = static_cast<int>(tasks.size());
@@ -358,12 +364,14 @@ private:
     int64_t round = queue.execution - (wait.previousExecution ? 1 : 0);
     if (round < 0)
       return 0;
-    if (wait.lag < 0)
-      return (round + 1) * wait.trips;
+    int64_t trips = events[wait.event].trips;
+    if (wait.lag == none)
+      return (round + 1) * trips;
+    const Lag &lag = lags[wait.lag];
     int64_t group =
-        wait.every == 1 ? queue.iteration : queue.iteration / wait.every;
-    int64_t needed = group * wait.times + wait.times - wait.lag;
-    return needed <= 0 ? 0 : round * wait.trips + needed;
+        lag.every == 1 ? queue.iteration : queue.iteration / lag.every;
+    int64_t needed = group * lag.times + lag.times - lag.by;
+    return needed <= 0 ? 0 : round * trips + needed;
   }
 
   void start(int q) {
@@ -372,7 +380,8 @@ private:
     queue.begun = now;
     if (task.link < 0) {
       double seconds = task.seconds;
-      if (task.lastSeconds != 0 && queue.iteration == task.trips - 1)
+      if (task.lastSeconds != 0 &&
+          queue.iteration == events[task.event].trips - 1)
         seconds += task.lastSeconds;
       queue.over = now + seconds;
       if (queue.over <= now)

@@ -14,13 +14,33 @@ namespace harmony::planner {
 ReplayOrder::ReplayOrder(const Plan &plan, const Problem &problem,
                          Report &report)
     : plan(plan), problem(problem), report(report),
-      queueCount(plan.queues.size()), lines(timelines(plan)),
-      completed(plan.events.size(), 0), ends(queueCount), clock(queueCount) {
+      queueCount(plan.queues.size()), completed(plan.events.size(), 0),
+      latest(queueCount * queueCount, 0), instances(queueCount, 0),
+      kept(plan.events.size()) {
   for (std::vector<QueueLoop> &loops : queueLoops(plan))
     cursors.emplace_back(std::move(loops), executions);
-  for (size_t q = 0; q < queueCount; ++q)
-    ends[q].reserve(static_cast<size_t>(lines.period[q]) * executions *
-                    queueCount);
+  keepClocks();
+}
+
+/// Those of all instances would be most of what a large plan takes.
+void ReplayOrder::keepClocks() {
+  for (const Event &event : plan.events)
+    for (const Wait &wait : event.waits) {
+      auto &iterations = kept[wait.event].iterations;
+      if (wait.lag != Wait::whole)
+        iterations = Kept::All;
+      else if (iterations == Kept::None)
+        iterations = Kept::Last;
+    }
+  size_t count = 0;
+  for (size_t e = 0; e < kept.size(); ++e) {
+    kept[e].first = count;
+    if (kept[e].iterations != Kept::None)
+      count += executions * static_cast<size_t>(kept[e].iterations == Kept::All
+                                                    ? plan.events[e].trips
+                                                    : 1);
+  }
+  ends.resize(count * queueCount);
 }
 
 void ReplayOrder::runAll() {
@@ -51,25 +71,16 @@ bool ReplayOrder::ready(const QueueCursor &cursor) const {
 
 void ReplayOrder::startClock(size_t queue) {
   const QueueCursor &cursor = cursors[queue];
-  if (ends[queue].empty())
-    clock.assign(queueCount, 0);
-  else
-    clock.assign(ends[queue].end() - static_cast<long>(queueCount),
-                 ends[queue].end());
+  now = &latest[queue * queueCount];
   for (const Wait &wait : plan.events[cursor.event()].waits) {
     int64_t iterations = needed(cursor, wait);
     if (iterations == 0)
       continue;
-    const Event &awaited = plan.events[wait.event];
-    const Signals &signals = lines.signals[wait.event];
-    int64_t round = (iterations - 1) / awaited.trips;
-    int64_t i = (iterations - 1) % awaited.trips;
-    int64_t position = round * lines.period[awaited.queue] + signals.start +
-                       i * signals.stride;
+    int64_t trips = plan.events[wait.event].trips;
     const int *end =
-        &ends[awaited.queue][static_cast<size_t>(position) * queueCount];
+        endOf(wait.event, (iterations - 1) / trips, (iterations - 1) % trips);
     for (size_t q = 0; q < queueCount; ++q)
-      clock[q] = std::max(clock[q], end[q]);
+      now[q] = std::max(now[q], end[q]);
   }
 }
 
@@ -78,12 +89,15 @@ void ReplayOrder::step(size_t queue) {
   startClock(queue);
   execution = cursor.executionNumber();
   iteration = cursor.iterationNumber();
-  self = {static_cast<int>(queue),
-          static_cast<int>(ends[queue].size() / queueCount) + 1, cursor.event(),
+  self = {static_cast<int>(queue), ++instances[queue], cursor.event(),
           execution};
-  clock[queue] = self.sequence;
-  execute(plan.events[self.event]);
-  ends[queue].insert(ends[queue].end(), clock.begin(), clock.end());
+  now[queue] = self.sequence;
+  const Event &event = plan.events[self.event];
+  execute(event);
+  auto iterations = kept[self.event].iterations;
+  if (iterations == Kept::All ||
+      (iterations == Kept::Last && iteration == event.trips - 1))
+    std::copy_n(now, queueCount, endOf(self.event, execution, iteration));
   ++completed[self.event];
   cursor.next();
 }

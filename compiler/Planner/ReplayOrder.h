@@ -31,7 +31,7 @@ protected:
 
   /// Whether an instance is over before the one under way starts.
   bool ordered(const Stamp &before) const {
-    return before.queue < 0 || clock[before.queue] >= before.sequence;
+    return before.queue < 0 || now[before.queue] >= before.sequence;
   }
   std::string text(int event) const { return describe(plan, problem, event); }
 
@@ -45,15 +45,30 @@ protected:
   int64_t iteration = 0;
 
 private:
-  using Clock = std::vector<int>; ///< by queue: instances known to be over
+  /// Of an event: which clocks of its instances' ends some wait may ask for.
+  struct Kept {
+    enum { None, Last, All } iterations = None; ///< of every execution
+    size_t first = 0;                           ///< in `ends`
+  };
 
+  // A clock is an array by queue: instances known to be over.
   size_t queueCount;
-  Timelines lines;
   std::vector<QueueCursor> cursors;
   std::vector<int64_t> completed; ///< iterations of each event, in all
-  /// By queue: the clocks of its instances' ends, one after the other.
-  std::vector<Clock> ends;
-  Clock clock; ///< of the instance under way
+  std::vector<int> latest;        ///< by queue: the clock of its last instance
+  std::vector<int> instances;     ///< by queue, so far
+  std::vector<Kept> kept;         ///< by event
+  std::vector<int> ends;          ///< clocks that are kept
+  int *now = nullptr;             ///< the clock of the instance under way
+
+  void keepClocks();
+  int *endOf(int event, int64_t round, int64_t iteration) {
+    const Kept &of = kept[event];
+    int64_t at = of.iterations == Kept::All
+                     ? round * plan.events[event].trips + iteration
+                     : round;
+    return &ends[(of.first + static_cast<size_t>(at)) * queueCount];
+  }
 
   int64_t needed(const QueueCursor &cursor, const Wait &wait) const {
     return cursor.iterationsNeeded(wait, plan.events[wait.event].trips);
