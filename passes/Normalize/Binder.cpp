@@ -192,6 +192,7 @@ ConverterTable::ConverterTable() {
   addLossConverters(*this);
   addRecurrentConverters(*this);
   addSelectConverters(*this);
+  addRandomConverters(*this);
   addEinsumConverters(*this);
 }
 

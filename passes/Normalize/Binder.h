@@ -131,6 +131,7 @@ void addResizeConverters(ConverterTable &table);
 void addLossConverters(ConverterTable &table);
 void addRecurrentConverters(ConverterTable &table);
 void addSelectConverters(ConverterTable &table);
+void addRandomConverters(ConverterTable &table);
 void addEinsumConverters(ConverterTable &table);
 
 bool isBatchNorm(onnx::NodeOp node);

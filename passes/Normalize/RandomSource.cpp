@@ -109,16 +109,32 @@ Tensor TensorBuilder::randomBits(ArrayRef<Extent> shape, StringRef name) {
                                       stream, axis));
 }
 
-Tensor TensorBuilder::dropoutMask(ArrayRef<Extent> shape, double ratio,
-                                  StringRef name) {
-  constexpr double kValues = 4294967296.0; // of 32 random bits
+/// Several elements to an index of the batch axis become an axis of their own,
+/// so that each sample counts its own.
+static Shape splitSamples(ArrayRef<Extent> shape) {
   Shape whole;
   for (const Extent &extent : shape) {
     whole.push_back(extent.isBatch() ? Extent{0, 1} : extent);
     if (extent.isBatch() && extent.factor != 1)
       whole.push_back(Extent{extent.factor, 0});
   }
-  Tensor bits = randomBits(whole, name);
+  return whole;
+}
+
+Tensor TensorBuilder::randomFraction(ArrayRef<Extent> shape, StringRef name) {
+  Tensor bits = randomBits(splitSamples(shape), name);
+  if (!bits)
+    return bits;
+  // As many as a float holds.
+  Tensor lower = binary(Binary::And, bits, scalarLike(bits, (1 << 24) - 1));
+  return reshape(scale(cast(lower, builder.getF32Type()), std::ldexp(1, -24)),
+                 shape);
+}
+
+Tensor TensorBuilder::dropoutMask(ArrayRef<Extent> shape, double ratio,
+                                  StringRef name) {
+  constexpr double kValues = 4294967296.0; // of 32 random bits
+  Tensor bits = randomBits(splitSamples(shape), name);
   Tensor isKept =
       compare(Compare::GreaterOrEqual, bits,
               bits ? scalarLike(bits, std::round(ratio * kValues)) : Tensor());

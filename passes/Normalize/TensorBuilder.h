@@ -267,6 +267,8 @@ public:
   /// 32 random bits for each element, as int64. `name` is the operator's, by
   /// which it is told apart from others; the batch axis has factor 1.
   Tensor randomBits(llvm::ArrayRef<Extent> shape, llvm::StringRef name);
+  /// 24 of such bits as a float in [0, 1), for any batch axis.
+  Tensor randomFraction(llvm::ArrayRef<Extent> shape, llvm::StringRef name);
   /// True with probability 1 - ratio.
   Tensor dropoutMask(llvm::ArrayRef<Extent> shape, double ratio,
                      llvm::StringRef name);
