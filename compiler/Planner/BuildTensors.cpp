@@ -330,8 +330,10 @@ void TensorBuilder::findLoads(int t) {
   Decision &decision = decisions[t];
   decision.loads.begin = static_cast<int>(loads.size());
   bool gathers = gatherOf(t) != Gather::Each;
-  // By load: the first one of its pack.
+  // By load: the first one of its pack. A device has a pack once in a round,
+  // and its loads follow each other.
   packs.clear();
+  packDevices.clear();
   int first = static_cast<int>(loaded.size());
   auto isOfPack = [&](int s, int other) {
     const Phase &x = b.phase(phaseOf(stretches[s])),
@@ -343,12 +345,16 @@ void TensorBuilder::findLoads(int t) {
     if (phaseOf(stretches[s]) == update)
       continue;
     int pack = static_cast<int>(packs.size());
+    int device = b.phase(phaseOf(stretches[s])).device;
     for (int i = 0; gathers && i < pack; i = i + 1)
-      if (packs[i] == i && isOfPack(s, loaded[first + i])) {
+      if (packs[i] == i && packDevices[i] != device &&
+          isOfPack(s, loaded[first + i])) {
         pack = i;
         break;
       }
     packs.push_back(pack);
+    packDevices.push_back(device);
+    packDevices[pack] = device;
     loaded.push_back(s);
   }
   int count = static_cast<int>(packs.size());

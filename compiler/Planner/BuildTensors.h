@@ -103,8 +103,10 @@ private:
     Access access;
   };
   std::vector<Placed> placed;
-  std::vector<int> latest;  ///< phase by group
-  std::vector<int> packs;   ///< of loads
+  std::vector<int> latest; ///< phase by group
+  std::vector<int> packs;  ///< of loads
+  std::vector<int>
+      packDevices;          ///< by the first load of a pack: its last device
   std::vector<int> ordered; ///< tensors
   CountingSort<int> sort;
   struct Spread {
@@ -163,6 +165,8 @@ private:
   bool holds(int t, const Part &part) const;
   bool isNear(const Part &part, int phase) const;
   void addGradients(int t);
+  bool leavesBetween(int t, int before, int p) const;
+  void passPart(int t, Part &part, int p, int need);
   Part addPart(int t, int use, int group);
   void storePart(int t, Part &part, EventList &list);
   void storeAmong(int t, Part &part);

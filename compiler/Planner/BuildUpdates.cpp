@@ -47,6 +47,29 @@ void TensorBuilder::addGradients(int t) {
   decision.parts.end = static_cast<int>(parts.size());
 }
 
+/// Whether a part is with the host from one phase that adds to the next on the
+/// same device, as between rounds; staysFor() says the same of tensors.
+bool TensorBuilder::leavesBetween(int t, int before, int p) const {
+  int gap = b.phases[p].ordinal - b.phases[before].ordinal;
+  return gap > (choices.overlap ? 2 : 1) &&
+         !(choices.stay && choices.holdGradient[t]);
+}
+
+/// Through the host to phase `p`, which adds next, in its part `need`: at once
+/// from another device, else behind the phase before it and ahead of it.
+void TensorBuilder::passPart(int t, Part &part, int p, int need) {
+  Section &from = b.sections[part.lastPhase];
+  int device = b.phase(p).device;
+  bool late = part.device != device || !choices.stay;
+  storePart(t, part, late ? from.storesNow : from.stores);
+  part.stored = false;
+  EventList &list = late || !choices.overlap
+                        ? b.sections[p].lateLoads
+                        : b.sections[b.phases[p].block].loads;
+  part.buffer = loadPart(t, part, device, list);
+  b.issues[list.last].neededBy = late ? 0 : need;
+}
+
 /// Zeroed once, then added to by the group's backward phases of the layer.
 TensorBuilder::Part TensorBuilder::addPart(int t, int use, int group) {
   const Tensor &tensor = problem.tensors[t];
@@ -56,25 +79,22 @@ TensorBuilder::Part TensorBuilder::addPart(int t, int use, int group) {
     const Phase &phase = b.phase(p);
     if (phase.group != group)
       continue;
+    Parts adds =
+        b.partsOf(p, tensor.gradientUses[use].layer, StepKind::Backward);
     if (part.buffer < 0) {
       part.buffer = b.makeBuffer(Content::Gradient, phase.device, t,
                                  part.number, tensor.gradientBytes);
       int zero = b.makeEvent(EventKind::ZeroGradient, phase.device, computeLane,
                              t, part.number, -1);
       b.touch(zero, part.buffer, true);
-      Parts adds =
-          b.partsOf(p, tensor.gradientUses[use].layer, StepKind::Backward);
       b.issues[zero].neededBy = b.firstOf(adds) - 1;
       b.append(b.isOpen(p) ? b.sections[p].among : b.sections[p].zeros, zero);
-    } else if (part.device != phase.device) {
-      storePart(t, part, b.sections[part.lastPhase].storesNow);
-      part.stored = false;
-      part.buffer = loadPart(t, part, phase.device, b.sections[p].lateLoads);
+    } else if (part.device != phase.device ||
+               leavesBetween(t, part.lastPhase, p)) {
+      passPart(t, part, p, b.firstOf(adds));
     }
     part.device = phase.device;
     part.lastPhase = p;
-    Parts adds =
-        b.partsOf(p, tensor.gradientUses[use].layer, StepKind::Backward);
     b.touchRuns(p, adds, part.buffer, adds);
   }
   if (part.buffer < 0)

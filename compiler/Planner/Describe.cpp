@@ -41,6 +41,27 @@ int64_t forwardTrips(const Plan &plan) {
   return trips;
 }
 
+/// How often the first layer's forward begins where all samples so far have
+/// gone backward.
+int roundsOf(const Plan &plan) {
+  int rounds = 0;
+  int64_t forward = 0, backward = 0;
+  for (const Phase &phase : plan.phases) {
+    if (phase.firstLayer != 0 || phase.group != 0)
+      continue;
+    if (phase.kind == PhaseKind::Turn)
+      return 1;
+    int64_t samples = phase.trips * phase.microbatch;
+    if (phase.kind == PhaseKind::Backward) {
+      backward += samples;
+      continue;
+    }
+    rounds += forward == backward ? 1 : 0;
+    forward += samples;
+  }
+  return rounds;
+}
+
 /// All phases of the same layers in one direction: of all groups, and of what
 /// remains of their shares.
 struct Pack {
@@ -173,8 +194,11 @@ std::string batchText(const Plan &plan, const Problem &problem) {
     if (phase.kind != PhaseKind::Backward && phase.group == 0 &&
         ends.insert(phase.lastLayer).second)
       ++packs;
-  return text + ", " + countText(packs, "pack") + " of " +
-         countText(problem.layerCount(), "layer") + "\n";
+  text += ", " + countText(packs, "pack") + " of " +
+          countText(problem.layerCount(), "layer");
+  if (int rounds = roundsOf(plan); rounds > 1)
+    text += ", in " + std::to_string(rounds) + " rounds";
+  return text + "\n";
 }
 
 std::string updatesText(const Plan &plan) {

@@ -31,7 +31,8 @@ static bool onHost(Updates updates) {
 Estimator::Pack Estimator::describe(const Layout &layout, int first, int last,
                                     int64_t microbatch, bool forward,
                                     bool backward) {
-  int64_t samples = sharesOf(problem.batch, layout.groups).front();
+  int64_t samples =
+      roundSamples(layout, sharesOf(problem.batch, layout.groups).front());
   Pack pack;
   pack.forward = forward;
   pack.backward = backward;
@@ -117,27 +118,29 @@ void Estimator::add(const Layout &layout, const Pack &pack, int device,
   auto samples =
       static_cast<double>(sharesOf(problem.batch, layout.groups).front());
   double trips = samples / static_cast<double>(pack.microbatch);
+  double rounds = layout.rounds;
   bool copied =
       layout.groups > 1 && machine.hasLink(device, layout.pipeline + device);
   double readers = copied ? layout.groups : 1;
 
   double computing = trips * ((pack.forward ? pack.forwardSeconds : 0) +
                               (pack.backward ? pack.backwardSeconds : 0));
-  load.compute += computing + machine.phaseSeconds;
+  load.compute += computing + rounds * machine.phaseSeconds;
   bool again = pack.backward && !pack.forward;
   if (again) {
     load.recompute += trips * pack.forwardSeconds;
-    load.saved += trips * pack.saved;
+    load.saved += trips * pack.saved / rounds;
   }
-  load.in += pack.tensors / readers;
+  load.in += rounds * pack.tensors / readers;
   double others = layout.groups - 1, groups = layout.groups;
   if (copied && pack.backward)
-    load.peer += (onHost(updates) ? 2 : 1) * pack.tensors * others / groups;
+    load.peer +=
+        rounds * (onHost(updates) ? 2 : 1) * pack.tensors * others / groups;
   if (copied && pack.backward && !onHost(updates))
     load.peer += pack.gradients * others / groups;
   double values = samples * (pack.inputs + pack.stashes);
   load.in += values;
-  load.needed += values;
+  load.needed += values / rounds;
   load.out += pack.fromBatch ? samples * pack.stashes : values;
   if (again)
     computing += trips * pack.forwardSeconds;
@@ -166,6 +169,8 @@ void Estimator::add(const Layout &layout, const Pack &pack, int device,
   if (!pack.backward)
     return;
   load.needed += pack.gradients;
+  load.in += (rounds - 1) * pack.gradients;
+  load.out += (rounds - 1) * pack.gradients;
   if (onHost(updates)) {
     load.out += pack.gradients;
     return;
@@ -225,7 +230,9 @@ LayoutCost Estimator::estimate(const Layout &layout, Updates updates) {
 double Estimator::tail(const Layout &layout, const Pack &last,
                        Updates updates) const {
   int device = layout.backwardDevice(0);
-  bool once = last.microbatch >= sharesOf(problem.batch, layout.groups).front();
+  bool once =
+      last.microbatch >=
+      roundSamples(layout, sharesOf(problem.batch, layout.groups).front());
   double part = once ? 1.0 / fineRuns : 1;
   double in = machine.link(hostEndpoint, device).bytesPerSecond;
   double out = machine.link(device, hostEndpoint).bytesPerSecond;

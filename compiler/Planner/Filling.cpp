@@ -140,12 +140,18 @@ Decisions Filling::moved(const Decisions &from, Layout layout, Updates updates,
   std::vector<int> &keep = decisions.layout.keep;
   keep.resize(problem.layers.size(), 0);
   std::vector<char> can = decisions.layout.canKeep();
+  // Outputs alone are kept where segments end, which are other layers in other
+  // packs, and where that saves recomputation.
+  bool samePacks = decisions.layout.pipeline == 1 &&
+                   decisions.layout.backwardEnds == from.layout.backwardEnds;
   std::vector<int64_t> sizes =
       LayerPacks(problem, decisions.layout).backwardSize;
   for (size_t l = 0; l < can.size() && l < from.layout.keep.size(); ++l) {
     const Cost &cost = problem.cost(static_cast<int>(l), sizes[l]);
-    if (can[l] && cost.keptBytes(from.layout.keep[l]) > 0)
-      keep[l] = std::max(keep[l], from.layout.keep[l]);
+    int level = from.layout.keep[l];
+    bool saves = cost.recomputeSeconds(level) < cost.recomputeSeconds(0);
+    if (cost.keptBytes(level) > 0 ? can[l] != 0 : samePacks && saves)
+      keep[l] = std::max(keep[l], level);
   }
   keepOutputs(decisions);
   renew(decisions);

@@ -79,7 +79,8 @@ Filling::Ladder Filling::adjacentLadder(const Decisions &from) const {
   std::vector<Item> items;
   std::vector<std::pair<int, bool>> inner;
   LayerPacks packs(problem, from.layout);
-  int64_t share = sharesOf(problem.batch, from.layout.groups).front();
+  int64_t samples = roundSamples(
+      from.layout, sharesOf(problem.batch, from.layout.groups).front());
   for (bool gradients : {false, true}) {
     std::vector<char> mixed = mixedValues(problem, from.layout, gradients);
     for (int v = 0; v < static_cast<int>(problem.values.size()); ++v) {
@@ -98,7 +99,7 @@ Filling::Ladder Filling::adjacentLadder(const Decisions &from) const {
       int64_t u = packs.backwardSize[users.front()];
       int64_t bytes = value.bytesPerSample;
       items.push_back(
-          {v, gradients, bytes * std::max<int64_t>(0, share - 2 * u), bytes});
+          {v, gradients, bytes * std::max<int64_t>(0, samples - 2 * u), bytes});
     }
   }
   std::stable_sort(

@@ -8,13 +8,14 @@
 #include "compiler/Planner/Layout.h"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 namespace harmony::planner {
 
 static auto membersOf(const Layout &layout) {
   return std::tie(layout.groups, layout.pipeline, layout.placement,
-                  layout.turnPacks, layout.forwardMicrobatch,
+                  layout.turnPacks, layout.rounds, layout.forwardMicrobatch,
                   layout.backwardMicrobatch, layout.forwardEnds,
                   layout.backwardEnds, layout.forwardSizes,
                   layout.backwardSizes, layout.keep);
@@ -71,6 +72,25 @@ std::vector<int64_t> sharesOf(int64_t batch, int groups) {
   return shares;
 }
 
+int64_t roundSamples(const Layout &layout, int64_t share) {
+  if (layout.rounds == 1 || layout.turnPacks > 1)
+    return share;
+  std::vector<int64_t> sizes = layout.backwardSizes;
+  sizes.insert(sizes.end(), layout.forwardSizes.begin(),
+               layout.forwardSizes.end());
+  if (sizes.empty())
+    sizes = {layout.forwardMicrobatch, layout.backwardMicrobatch};
+  int64_t unit = 1;
+  for (int64_t u : sizes) {
+    int64_t times = u / std::gcd(unit, u);
+    if (times > share / unit)
+      return share;
+    unit *= times;
+  }
+  int64_t units = (share + unit - 1) / unit;
+  return std::min(share, (units + layout.rounds - 1) / layout.rounds * unit);
+}
+
 bool canSplit(const Problem &problem, int groups, int64_t microbatch) {
   if (microbatch < 1)
     return false;
@@ -100,18 +120,31 @@ public:
         packOf(static_cast<size_t>(layout.groups) * layout.pipeline,
                {-1, -1, PhaseKind::Forward}) {}
 
-  /// A pack of all groups, all its microbatches.
-  void add(PhaseKind kind, int first, int last, int device, int64_t microbatch,
-           std::vector<int> keep) {
+  /// A pack of all groups, all its microbatches of a round.
+  void add(int round, PhaseKind kind, int first, int last, int device,
+           int64_t microbatch, std::vector<int> keep) {
     int64_t sample = 0;
     for (int g = 0; g < layout.groups; ++g) {
       PhaseChoice phase = phaseOf(g, kind, first, last, device);
       if (std::any_of(keep.begin(), keep.end(), [](int k) { return k > 0; }))
         phase.keep = keep;
-      for (Part part : partsOf(g, sample, microbatch))
-        addPart(phase, part);
+      int64_t size = roundSamples(layout, shares[g]), before = round * size;
+      if (before < shares[g])
+        for (Part part :
+             partsOf(sample + before, std::min(size, shares[g] - before),
+                     microbatch))
+          addPart(phase, part);
       sample += shares[g];
     }
+  }
+
+  int rounds() const {
+    int64_t most = 1;
+    for (int64_t share : shares) {
+      int64_t size = roundSamples(layout, share);
+      most = std::max(most, (share + size - 1) / size);
+    }
+    return static_cast<int>(most);
   }
 
   /// The packs of a turn, each device going through its own in 1F1B order, all
@@ -120,7 +153,8 @@ public:
     int64_t sample = 0;
     std::vector<std::vector<Part>> parts; // by group
     for (int g = 0; g < layout.groups; ++g) {
-      parts.push_back(partsOf(g, sample, layout.backwardSize(layout.turn())));
+      parts.push_back(
+          partsOf(sample, shares[g], layout.backwardSize(layout.turn())));
       sample += shares[g];
     }
     Counts forwards(layout.groups, std::vector<size_t>(layout.turnPacks, 0));
@@ -178,11 +212,11 @@ private:
     return phase;
   }
 
-  /// Of a group's share, which begins with `sample`.
-  std::vector<Part> partsOf(int group, int64_t sample,
+  /// Of so many samples of a group, which begin with `sample`.
+  std::vector<Part> partsOf(int64_t sample, int64_t samples,
                             int64_t microbatch) const {
-    int64_t whole = shares[group] / microbatch;
-    int64_t left = shares[group] % microbatch;
+    int64_t whole = samples / microbatch;
+    int64_t left = samples % microbatch;
     std::vector<Part> parts;
     if (layout.turnPacks > 1)
       for (int64_t i = 0; i < whole; ++i)
@@ -237,26 +271,30 @@ std::vector<PhaseChoice> phasesOf(const Problem &problem,
     }
     return keep;
   };
-  for (int f = 0; f < static_cast<int>(layout.forwardEnds.size()); ++f) {
-    int first = layout.firstForward(f), last = layout.forwardEnds[f];
-    list.add(PhaseKind::Forward, first, last, layout.forwardDevice(f),
-             layout.forwardSize(f),
-             problem.training ? levels(first, last, layout.forwardSize(f), true)
-                              : std::vector<int>());
+  for (int round = 0; round < list.rounds(); ++round) {
+    for (int f = 0; f < static_cast<int>(layout.forwardEnds.size()); ++f) {
+      int first = layout.firstForward(f), last = layout.forwardEnds[f];
+      list.add(round, PhaseKind::Forward, first, last, layout.forwardDevice(f),
+               layout.forwardSize(f),
+               problem.training
+                   ? levels(first, last, layout.forwardSize(f), true)
+                   : std::vector<int>());
+    }
+    int pack = static_cast<int>(layout.backwardEnds.size()) - 1;
+    if (layout.turnPacks > 1) {
+      list.addTurn();
+      pack = layout.turn() - 1;
+    }
+    for (; pack >= 0; --pack)
+      list.add(round,
+               layout.isTurn(pack) ? PhaseKind::Turn : PhaseKind::Backward,
+               layout.firstBackward(pack), layout.backwardEnds[pack],
+               layout.backwardDevice(pack), layout.backwardSize(pack),
+               layout.isTurn(pack) ? std::vector<int>()
+                                   : levels(layout.firstBackward(pack),
+                                            layout.backwardEnds[pack],
+                                            layout.backwardSize(pack), false));
   }
-  int pack = static_cast<int>(layout.backwardEnds.size()) - 1;
-  if (layout.turnPacks > 1) {
-    list.addTurn();
-    pack = layout.turn() - 1;
-  }
-  for (; pack >= 0; --pack)
-    list.add(layout.isTurn(pack) ? PhaseKind::Turn : PhaseKind::Backward,
-             layout.firstBackward(pack), layout.backwardEnds[pack],
-             layout.backwardDevice(pack), layout.backwardSize(pack),
-             layout.isTurn(pack)
-                 ? std::vector<int>()
-                 : levels(layout.firstBackward(pack), layout.backwardEnds[pack],
-                          layout.backwardSize(pack), false));
   return std::move(list.phases);
 }
 

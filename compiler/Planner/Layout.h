@@ -39,6 +39,11 @@ struct Layout {
   /// of its own for every microbatch, and so are all phases of the layout.
   int turnPacks = 1;
   int64_t forwardMicrobatch = 1, backwardMicrobatch = 1;
+  /// A share goes through all packs in so many rounds, one after the other, or
+  /// fewer (roundSamples). What stays from forward to backward is that of one
+  /// round; tensors and gradients come and go in each. A turn of several packs
+  /// has one.
+  int rounds = 1;
   /// By pack, where that differs. The turn has one size. Empty: the sizes above
   /// throughout.
   std::vector<int64_t> forwardSizes, backwardSizes;
@@ -82,6 +87,11 @@ Layout uniformLayout(const Problem &problem, int groups, int pipeline,
 
 /// The samples of each group: D / G of them, the first D mod G one more.
 std::vector<int64_t> sharesOf(int64_t batch, int groups);
+
+/// The samples of a round, of which the last one has the rest: whole
+/// microbatches of every pack, as few as give no more than Layout::rounds. All
+/// of the share where its packs have no common multiple below it.
+int64_t roundSamples(const Layout &layout, int64_t share);
 
 /// Whether the problem has costs for a microbatch size in every share and for
 /// what remains there.

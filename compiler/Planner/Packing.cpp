@@ -164,8 +164,9 @@ public:
       : problem(packer.problem), machine(packer.machine), table(packer.table),
         shape(shape), layers(problem.layerCount()),
         capacity(static_cast<double>(machine.devices[0].capacity)),
-        share(
-            static_cast<double>(sharesOf(problem.batch, shape.groups).front())),
+        share(static_cast<double>(
+            (sharesOf(problem.batch, shape.groups).front() + shape.rounds - 1) /
+            shape.rounds)),
         taken(shape.resident
                   ? table.tensors.back() + table.states / shape.groups
                   : 0),
@@ -279,6 +280,7 @@ public:
     }
     Layout layout;
     layout.groups = shape.groups;
+    layout.rounds = shape.rounds;
     layout.placement = Placement::Mirror;
     std::vector<int> segments;
     double toPass = passing(admitted[chosen], first);
@@ -556,13 +558,13 @@ Packer::~Packer() = default;
 
 Layout Packer::layoutOf(const Shape &shape) {
   ShapePacker packs(*this, shape);
-  Key key{shape.groups, shape.microbatch, shape.backwardPart, shape.segments,
-          shape.ahead,  shape.lean,       shape.resident};
+  Key key{shape.groups,   shape.rounds, shape.microbatch, shape.backwardPart,
+          shape.segments, shape.ahead,  shape.lean,       shape.resident};
   std::unique_ptr<Packing> &back = backward[key];
   if (!back)
     back = std::make_unique<Packing>(packs.pack(true));
   std::get<double>(key) = shape.forwardPart;
-  std::get<3>(key) = false;
+  std::get<4>(key) = false;
   std::unique_ptr<Packing> &forth = forward[{key, packs.leave(*back)}];
   if (!forth)
     forth = std::make_unique<Packing>(packs.pack(false));

@@ -90,9 +90,9 @@ private:
 
   struct Packing;
   class ShapePacker;
-  /// By groups, microbatch size, part of the memory, and Shape's segments,
-  /// ahead, lean and resident.
-  using Key = std::tuple<int, int64_t, double, bool, bool, bool, bool>;
+  /// By groups, rounds, microbatch size, part of the memory, and Shape's
+  /// segments, ahead, lean and resident.
+  using Key = std::tuple<int, int, int64_t, double, bool, bool, bool, bool>;
   std::map<Key, std::unique_ptr<Packing>> backward;
   /// And by layer, whether its outputs are left behind.
   std::map<std::pair<Key, std::vector<char>>, std::unique_ptr<Packing>> forward;

@@ -61,6 +61,9 @@ Layout RandomPlans::layout() {
     layout.turnPacks = 2 + below(most - 1);
     layout.forwardEnds.resize(static_cast<size_t>(layout.turn()));
   }
+  if (problem.training && layout.turnPacks == 1 &&
+      canTakeTurns(problem, groups) && chance(30))
+    layout.rounds = 2 + below(3);
   // Forward packs of their own, without those that keep.
   if (!layout.forwardEnds.empty() && problem.training && chance(40))
     layout.forwardEnds = cuts(layout.forwardEnds.back() + 1);
@@ -155,7 +158,9 @@ Decisions RandomPlans::draw(int attempt) {
   bool keeps = std::any_of(
       decisions.choices.phases.begin(), decisions.choices.phases.end(),
       [](const PhaseChoice &phase) { return !phase.keep.empty(); });
-  if (!keeps && drawn.pipeline > 1 && drawn.turnPacks == 1 && chance(60))
+  // What adds up over rounds is on one device.
+  if (!keeps && drawn.pipeline > 1 && drawn.turnPacks == 1 &&
+      drawn.rounds == 1 && chance(60))
     scatter(decisions.choices, drawn.pipeline);
   return decisions;
 }

@@ -28,6 +28,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 
 namespace harmony::planner {
@@ -167,8 +168,7 @@ private:
   /// these, and steps are taken from the best of each kind.
   void searchWithPins() {
     auto tried = static_cast<int64_t>(trials.size());
-    if (trials.empty() ||
-        problem.layerCount() > SearchPolicy::layersWithPins ||
+    if (trials.empty() || problem.layerCount() > SearchPolicy::layersWithPins ||
         SearchPolicy::trialsWithPins * (filling.effort() + effortAlone) >
             SearchPolicy::effortForPins * tried)
       return;
@@ -357,6 +357,7 @@ private:
       if (form.pipeline == 1 && shapes.mayMix() && !options.microbatch &&
           !options.layersPerPack && sizes.size() > 1)
         sizes.push_back(0); // each pack its own
+      size_t begin = classes.size();
       for (int64_t u : sizes) {
         if (u > 0)
           considerResident(form, u);
@@ -366,6 +367,7 @@ private:
         for (Updates updates : places)
           addClasses(proposalsOf(form, u, updates), classes);
       }
+      addRounds(form, begin, classes);
     }
     std::stable_sort(classes.begin(), classes.end(),
                      [](const auto &a, const auto &b) {
@@ -382,6 +384,56 @@ private:
         if (depth < proposals.size() && trials.mayTry() &&
             mayWin(formOf(proposals[depth].layout)))
           tryNext(proposals, depth);
+  }
+
+  /// Rounds recompute less, and move more. Whether that pays for a number of
+  /// them, and at which size and place of updates, is judged by what packs of a
+  /// layer are estimated to take, as these leave most room for what is kept:
+  /// the best joins the form's classes, which begin with `begin`.
+  void addRounds(Form form, size_t begin,
+                 std::vector<std::vector<Proposal>> &classes) {
+    if (!mayTakeRounds(form))
+      return;
+    double least = trials.best();
+    for (size_t i = begin; i < classes.size(); ++i)
+      if (classes[i].front().cost.fits)
+        least = std::min(least, classes[i].front().cost.seconds);
+    struct Way {
+      double seconds;
+      int64_t microbatch;
+      Updates updates;
+    };
+    std::map<int, Way> ways; // by rounds
+    int64_t share = sharesOf(problem.batch, form.groups).front();
+    for (int64_t u : space.microbatchOrder(form)) {
+      Layout layout = uniformLayout(problem, form.groups, 1, Placement::Mirror,
+                                    evenPartition(problem.layerCount(), 1), u);
+      for (int rounds = 2;
+           rounds <= SearchPolicy::mostRounds && rounds * u <= share;
+           rounds *= 2)
+        for (Updates updates : trials.updatePlaces(form.groups)) {
+          layout.rounds = rounds;
+          LayoutCost cost = context.estimator.estimate(layout, updates);
+          if (!cost.fits || cost.seconds >= SearchPolicy::roundsMayWin * least)
+            continue;
+          Way way{cost.seconds, u, updates};
+          Way &best = ways.insert({rounds, way}).first->second;
+          if (way.seconds < best.seconds)
+            best = way;
+        }
+    }
+    for (const auto &[rounds, way] : ways)
+      if (std::vector<Proposal> proposals =
+              proposalsOf(form, way.microbatch, way.updates, rounds);
+          !proposals.empty())
+        classes.push_back(std::move(proposals));
+  }
+
+  /// Groups of one device whose packs are free, of which something can be kept.
+  bool mayTakeRounds(Form form) const {
+    return form.pipeline == 1 && !options.layersPerPack && filling.stay() &&
+           options.recompute == Recompute::Auto &&
+           canTakeTurns(problem, form.groups);
   }
 
   /// Whether the form's best so far is close enough.
@@ -428,7 +480,8 @@ private:
       if (std::any_of(seen.begin(), seen.end(), [&](const Layout &other) {
             return other.forwardEnds.size() == layout.forwardEnds.size() &&
                    other.backwardEnds.size() == layout.backwardEnds.size() &&
-                   other.backwardMicrobatch == layout.backwardMicrobatch;
+                   other.backwardMicrobatch == layout.backwardMicrobatch &&
+                   other.rounds == layout.rounds;
           }))
         continue;
       if (trials.takeOver(trial, layout, origin))
@@ -493,7 +546,8 @@ private:
     }
   }
 
-  std::vector<Proposal> proposalsOf(Form form, int64_t u, Updates updates) {
+  std::vector<Proposal> proposalsOf(Form form, int64_t u, Updates updates,
+                                    int rounds = 1) {
     std::vector<Proposal> proposals;
     auto add = [&](const std::optional<Shape> &shape, Layout layout) {
       if (filling.keepAll() && layout.placement == Placement::Ring)
@@ -518,7 +572,8 @@ private:
     if (options.layersPerPack) {
       addEnds(evenPartition(problem.layerCount(), *options.layersPerPack));
     } else {
-      for (const Shape &shape : shapes.of(form.groups, form.pipeline, u))
+      for (const Shape &shape :
+           shapes.of(form.groups, form.pipeline, u, rounds))
         add(shape, shapes.layoutOf(shape));
       if (form.pipeline > 1 && options.schedule == Schedule::Auto)
         addEnds({problem.layerCount() - 1});

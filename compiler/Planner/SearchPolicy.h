@@ -57,6 +57,10 @@ struct SearchPolicy {
   /// A layout estimated above this is left out: estimates are lower bounds but
   /// for 1 % in one of a hundred.
   static constexpr double estimateMayWin = 1.03;
+  /// Rounds are looked at where they are estimated below this times the best
+  /// estimate without: their plans are as many times larger.
+  static constexpr double roundsMayWin = 0.98;
+  static constexpr int mostRounds = 64;
   /// Partitions of a forward-only problem behind the first that fits: more
   /// packs leave room for what stays, but cost traffic and stalls.
   static constexpr int furtherPartitions = 6;

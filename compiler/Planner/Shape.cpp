@@ -20,10 +20,10 @@
 namespace harmony::planner {
 
 static auto membersOf(const Shape &s) {
-  return std::make_tuple(s.groups, s.pipeline, s.microbatch, s.turnPart,
-                         s.backwardPart, s.forwardPart, s.segments, s.ahead,
-                         s.lean, s.resident, s.segmentPart, s.placement,
-                         s.packs, s.evenTime, s.forwardMicrobatch);
+  return std::make_tuple(s.groups, s.pipeline, s.microbatch, s.rounds,
+                         s.turnPart, s.backwardPart, s.forwardPart, s.segments,
+                         s.ahead, s.lean, s.resident, s.segmentPart,
+                         s.placement, s.packs, s.evenTime, s.forwardMicrobatch);
 }
 
 bool Shape::operator==(const Shape &o) const {
@@ -107,6 +107,7 @@ Layout Shapes::balanced(const Shape &shape) const {
                                 shape.placement, ends, shape.microbatch);
   if (shape.forwardMicrobatch > 0)
     layout.forwardMicrobatch = shape.forwardMicrobatch;
+  layout.rounds = shape.rounds;
   if (shape.segmentPart > 0)
     beginSegments(layout, shape.segmentPart *
                               static_cast<double>(machine.devices[0].capacity));
@@ -118,12 +119,13 @@ static void addNew(std::vector<Shape> &shapes, const Shape &shape) {
     shapes.push_back(shape);
 }
 
-std::vector<Shape> Shapes::of(int groups, int pipeline,
-                              int64_t microbatch) const {
+std::vector<Shape> Shapes::of(int groups, int pipeline, int64_t microbatch,
+                              int inRounds) const {
   Shape shape;
   shape.groups = groups;
   shape.pipeline = pipeline;
   shape.microbatch = microbatch;
+  shape.rounds = inRounds;
   std::vector<Shape> shapes;
   int layers = problem.layerCount();
   if (pipeline > 1) {

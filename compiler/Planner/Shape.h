@@ -21,6 +21,7 @@ struct Shape {
   int groups = 1, pipeline = 1;
   /// Of all packs; 0: packs have sizes of their own.
   int64_t microbatch = 0;
+  int rounds = 1; ///< Layout::rounds
 
   //===--- groups of one device ---===//
 
@@ -62,7 +63,8 @@ public:
 
   /// Shapes worth trying, all packs at one microbatch size or, with 0, each at
   /// its own, which needs values that can be sliced.
-  std::vector<Shape> of(int groups, int pipeline, int64_t microbatch) const;
+  std::vector<Shape> of(int groups, int pipeline, int64_t microbatch,
+                        int rounds = 1) const;
 
   /// One step away.
   std::vector<Shape> around(const Shape &shape,

@@ -52,6 +52,42 @@ std::vector<int64_t> loaded(const Plan &plan, int devices) {
   return bytes;
 }
 
+TEST(BuildGroups, RoundsBringTensorsAndGradientsAgain) {
+  Problem problem = chain(5, 8);
+  Choices choices = pipeline(problem, 2, 1, 1, 1);
+  Layout layout = uniformLayout(problem, 2, 1, Placement::Mirror,
+                                evenPartition(problem.layerCount(), 1), 1);
+  choices.updateOnHost.assign(5, 1);
+  for (bool overlap : {false, true})
+    for (Gather gather : {Gather::Each, Gather::One, Gather::Slices}) {
+      choices.overlap = overlap;
+      choices.gather.assign(5, gather);
+      choices.loader.assign(5, 0);
+      int before = 0;
+      for (int rounds : {1, 2, 4}) {
+        layout.rounds = rounds;
+        choices.phases = phasesOf(problem, layout);
+        choices.holdGradient.assign(5, 0);
+        Plan plan = makePlan(problem, linked(2), choices);
+        ASSERT_EQ(problemsOf(plan, problem, linked(2)), "");
+        int loads = count(plan, EventKind::LoadTensor);
+        EXPECT_GE(loads, before + (rounds - 1) * 5);
+        before = loads;
+        EXPECT_EQ(count(plan, EventKind::CopyTensor),
+                  gather == Gather::Each ? 0 : loads);
+        // Each part leaves for the host once a round, and comes back.
+        EXPECT_EQ(count(plan, EventKind::StoreGradient), 2 * 5 * rounds);
+        EXPECT_EQ(count(plan, EventKind::LoadGradient), 2 * 5 * (rounds - 1));
+
+        choices.holdGradient.assign(5, 1);
+        plan = makePlan(problem, linked(2), choices);
+        ASSERT_EQ(problemsOf(plan, problem, linked(2)), "");
+        EXPECT_EQ(count(plan, EventKind::StoreGradient), 2 * 5);
+        EXPECT_EQ(count(plan, EventKind::LoadGradient), 0);
+      }
+    }
+}
+
 TEST(BuildGroups, OneOfTheGroupsLoadsForAll) {
   Problem problem = chain(3, 8);
   int64_t bytes = problem.tensors[0].bytes;

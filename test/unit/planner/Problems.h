@@ -55,7 +55,7 @@ Problem randomSizes(std::mt19937 &generator, int64_t batch = 0);
 Machine randomMachine(int devices, std::mt19937 &generator);
 /// Choices at random for several devices: groups, packs of either direction,
 /// rings and devices at random, sizes that leave a smaller microbatch, groups
-/// in turn or one behind the other.
+/// in turn or one behind the other, turns of several packs, rounds.
 Choices randomChoices(const Problem &problem, const Machine &machine,
                       std::mt19937 &generator);
 

@@ -35,6 +35,7 @@ Choices randomChoices(const Problem &problem, std::mt19937 &generator) {
   for (int l = 0; l < problem.layerCount() && choices.stay; ++l)
     layout.keep.push_back(below(2) ? below(1 + problem.levels(l)) : 0);
   choices.recomputeAhead = below(2);
+  layout.rounds = 1 + below(3);
   choices.phases = phasesOf(problem, layout);
   for (auto *flags :
        {&choices.resident, &choices.pinned, &choices.stateResident,
@@ -219,15 +220,17 @@ Choices randomChoices(const Problem &problem, const Machine &machine,
                               : groups[i / packs][i % packs];
     choices.phases.insert(choices.phases.end(), pack.begin(), pack.end());
   }
-  if (problem.training && ring > 1 && below(4) == 0) {
+  if (problem.training && below(4) == 0) {
     Layout layout =
         uniformLayout(problem, choices.groups, ring,
                       below(2) ? Placement::Ring : Placement::Mirror,
                       ends(problem.layerCount()), backwardSize);
     layout.forwardMicrobatch = forwardSize;
     int most = std::min(ring, static_cast<int>(layout.backwardEnds.size()));
-    if (canTakeTurns(problem, choices.groups))
+    if (canTakeTurns(problem, choices.groups)) {
       layout.turnPacks = 1 + below(most);
+      layout.rounds = 1 + below(3); // of a turn of one pack
+    }
     layout.forwardEnds.resize(static_cast<size_t>(layout.turn()));
     choices.phases = phasesOf(problem, layout);
   }

@@ -83,6 +83,52 @@ TEST(Layout, WhatRemainsOfAShareIsAPhaseOfItsOwn) {
   }
 }
 
+TEST(Layout, RoundsAreOfWholeMicrobatchesOfAllPacks) {
+  Layout layout;
+  layout.forwardMicrobatch = layout.backwardMicrobatch = 2;
+  EXPECT_EQ(roundSamples(layout, 12), 12);
+  for (auto [rounds, samples] :
+       {std::pair(2, 6), {3, 4}, {4, 4}, {6, 2}, {100, 2}}) {
+    layout.rounds = rounds;
+    EXPECT_EQ(roundSamples(layout, 12), samples) << rounds;
+  }
+  // What the last microbatch lacks.
+  layout.rounds = 2;
+  EXPECT_EQ(roundSamples(layout, 7), 4);
+  // Sizes of both directions, and of packs.
+  layout.forwardMicrobatch = 3;
+  EXPECT_EQ(roundSamples(layout, 12), 6);
+  EXPECT_EQ(roundSamples(layout, 5), 5);
+  layout.forwardSizes = {4, 2};
+  layout.backwardSizes = {2, 2};
+  EXPECT_EQ(roundSamples(layout, 16), 8);
+  layout.turnPacks = 2;
+  EXPECT_EQ(roundSamples(layout, 16), 16);
+}
+
+TEST(Layout, RoundsGoThroughAllPacks) {
+  Problem problem = withSizes(chain(3, 14), {1, 2});
+  Layout layout = uniformLayout(problem, 2, 1, Placement::Mirror, {0, 1, 2}, 2);
+  layout.rounds = 2;
+  std::vector<std::tuple<PhaseKind, int, int64_t, int64_t>> found;
+  for (const PhaseChoice &phase : phasesOf(problem, layout))
+    if (phase.group == 1)
+      found.push_back({phase.kind, phase.lastLayer, phase.firstSample,
+                       phase.trips * phase.microbatch});
+  std::vector<std::tuple<PhaseKind, int, int64_t, int64_t>> expected;
+  // Seven samples of the second group: four, and then two and one.
+  for (std::vector<std::pair<int64_t, int64_t>> parts :
+       {std::vector<std::pair<int64_t, int64_t>>{{7, 4}}, {{11, 2}, {13, 1}}})
+    for (auto [kind, layer] : {std::pair(PhaseKind::Forward, 0),
+                               {PhaseKind::Forward, 1},
+                               {PhaseKind::Turn, 2},
+                               {PhaseKind::Backward, 1},
+                               {PhaseKind::Backward, 0}})
+      for (auto [sample, samples] : parts)
+        expected.push_back({kind, layer, sample, samples});
+  EXPECT_EQ(found, expected);
+}
+
 TEST(Layout, RingContinuesAndMirrorReturns) {
   Problem problem = chain(6, 4);
   std::vector<int> ends = {0, 1, 2, 3, 4, 5};

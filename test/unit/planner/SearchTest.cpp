@@ -254,6 +254,39 @@ TEST(Search, NoPinIsFaster) {
   }
 }
 
+TEST(Search, RoundsKeepMoreOfLess) {
+  // A microbatch takes a quarter of a sample's time more, so that many small
+  // ones are no way out.
+  Problem problem = chain(24, 16, 1 << 16, 1 << 14);
+  for (Function &function : problem.functions)
+    for (Cost &cost : function.costs) {
+      double once =
+          cost.forwardSeconds / static_cast<double>(4 * cost.microbatch);
+      cost.forwardSeconds += once;
+      cost.backwardSeconds += 2 * once;
+    }
+  // Of layer 0, each of its microbatches in one.
+  auto rounds = [](const Plan &plan) {
+    int phases = 0;
+    for (const Phase &phase : plan.phases)
+      phases += phase.kind == PhaseKind::Forward && phase.firstLayer == 0;
+    return phases;
+  };
+  for (double rate : {1e7, 1e10}) {
+    Machine machine = Machine::uniform("test", 1, unlimited, rate, 1e-9);
+    Planned all = std::get<Planned>(solve(problem, machine));
+    machine.devices[0].capacity = all.plan.peakBytes[0] / 4;
+    Planned quarter = std::get<Planned>(solve(problem, machine));
+    EXPECT_EQ(problemsOf(quarter.plan, problem, machine), "");
+    if (rate < 1e9) {
+      EXPECT_LE(rounds(quarter.plan), 1);
+      continue;
+    }
+    EXPECT_GT(rounds(quarter.plan), 1);
+    EXPECT_LE(quarter.plan.seconds, all.plan.seconds / 0.85);
+  }
+}
+
 TEST(Search, PinsAreObeyed) {
   Problem problem = transformer(6, 8, 64, 32, 256);
   int64_t capacity = 2 * minDeviceBytes(problem, machine(unlimited));
