@@ -26,6 +26,23 @@ int64_t harmony::codegen::getElementBytes(Type type) {
   return std::max(1u, type.getIntOrFloatBitWidth() / 8);
 }
 
+static bool isSameOperation(Operation *a, Operation *b) {
+  return a && b ? a->getName() == b->getName() &&
+                      a->getAttrDictionary() == b->getAttrDictionary() &&
+                      a->getPropertiesAsAttribute() ==
+                          b->getPropertiesAsAttribute()
+                : a == b;
+}
+
+bool NodeBase::computesAs(const NodeBase &o) const {
+  return kind == o.kind && type == o.type && operands == o.operands &&
+         value == o.value && memory == o.memory && offset == o.offset &&
+         indexed == o.indexed && indexExtent == o.indexExtent &&
+         indexStride == o.indexStride && chunks == o.chunks &&
+         chunkStride == o.chunkStride && reduction == o.reduction &&
+         isSameOperation(op, o.op);
+}
+
 View View::rowMajor(ArrayRef<int64_t> shape) {
   View view;
   view.strides.resize(shape.size());

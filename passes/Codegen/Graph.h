@@ -40,7 +40,8 @@ struct Memory {
   mlir::DenseElementsAttr table;
 };
 
-struct Node {
+/// What a node of a group and a node of a program have in common.
+struct NodeBase {
   enum Kind {
     Load,     ///< memory at `strides`, plus operand 0 (an index, clamped to [0,
               ///< indexExtent)) * indexStride
@@ -51,7 +52,7 @@ struct Node {
     Element,  ///< `op` of the operands
     Reduce    ///< of operand 0 over `reduced`
   };
-  Node(Kind kind, mlir::Type type) : kind(kind), type(type) {}
+  NodeBase(Kind kind, mlir::Type type) : kind(kind), type(type) {}
 
   Kind kind;
   mlir::Type type; ///< of an element
@@ -64,6 +65,14 @@ struct Node {
   int64_t indexExtent = 0, indexStride = 0;
   int64_t chunks = 0, chunkStride = 0;
   nn::ReduceKind reduction = nn::ReduceKind::sum;
+
+  /// Whether both compute the same, but for their strides; operands are of one
+  /// list of nodes.
+  bool computesAs(const NodeBase &other) const;
+};
+
+struct Node : NodeBase {
+  using NodeBase::NodeBase;
 
   // As built: axes and a stride for each. As resolved: strides by atom.
   Axes axes;

@@ -32,39 +32,16 @@ unsigned ProgramBuilder::addNode(unsigned number) {
   if (auto known = numbers.find(number); known != numbers.end())
     return known->second;
   const Node &node = graph.nodes[number];
-  RowNode result(node.kind, node.type);
-  for (unsigned operand : node.operands)
-    result.operands.push_back(addNode(operand));
-  result.op = node.op;
-  result.value = node.value;
-  result.offset = node.offset;
-  result.indexed = node.indexed;
-  result.indexExtent = node.indexExtent;
-  result.indexStride = node.indexStride;
-  result.chunks = node.chunks;
-  result.chunkStride = node.chunkStride;
-  result.reduction = node.reduction;
-  if (node.kind == Node::Load || node.kind == Node::Combine)
-    result.memory = addMemory(node.memory);
+  RowNode result(node);
+  for (unsigned &operand : result.operands)
+    operand = addNode(operand);
+  bool isRead = node.kind == Node::Load || node.kind == Node::Combine;
+  result.memory = isRead ? addMemory(node.memory) : 0;
 
   // The same value read or computed twice is one node.
-  auto isSame = [&](const RowNode &other, const AtomStrides &strides) {
-    if (other.kind != result.kind || other.type != result.type ||
-        other.operands != result.operands || other.value != result.value ||
-        other.memory != result.memory || other.offset != result.offset ||
-        other.indexed != result.indexed ||
-        other.indexStride != result.indexStride ||
-        other.chunkStride != result.chunkStride ||
-        other.reduction != result.reduction || strides != node.strides)
-      return false;
-    return !result.op ||
-           (other.op->getName() == result.op->getName() &&
-            other.op->getAttrDictionary() == result.op->getAttrDictionary() &&
-            other.op->getPropertiesAsAttribute() ==
-                result.op->getPropertiesAsAttribute());
-  };
   for (unsigned other = 0; other < program.nodes.size(); ++other)
-    if (isSame(program.nodes[other], nodeStrides[other]))
+    if (result.computesAs(program.nodes[other]) &&
+        nodeStrides[other] == node.strides)
       return numbers[number] = other;
   program.nodes.push_back(std::move(result));
   nodeStrides.push_back(node.strides);

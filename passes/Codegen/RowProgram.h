@@ -33,20 +33,12 @@ struct AxisStrides {
   llvm::SmallVector<int64_t, 4> outer, inner;
 };
 
-struct RowNode {
-  RowNode(Node::Kind kind, mlir::Type type) : kind(kind), type(type) {}
+/// Its operands are earlier nodes of the program.
+struct RowNode : NodeBase {
+  using NodeBase::NodeBase;
+  /// Of a group, with its operands and memory there.
+  explicit RowNode(const NodeBase &node) : NodeBase(node) {}
 
-  Node::Kind kind;
-  mlir::Type type;
-  llvm::SmallVector<unsigned, 3> operands; ///< earlier nodes of the program
-  mlir::Operation *op = nullptr;
-  mlir::Attribute value;
-  unsigned memory = 0;
-  int64_t offset = 0;
-  bool indexed = false;
-  int64_t indexExtent = 0, indexStride = 0;
-  int64_t chunks = 0, chunkStride = 0;
-  nn::ReduceKind reduction = nn::ReduceKind::sum;
   AxisStrides strides;
 
   /// Whether the value differs along the row. Reductions are of the row as a
