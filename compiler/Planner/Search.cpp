@@ -322,20 +322,26 @@ private:
         searchForms({form});
   }
 
-  /// Of a class, the best that has the last layers on the device of the first
-  /// is among the first two, if both read a tensor: estimates do not know what
-  /// that saves.
-  void raiseClosed(std::vector<Proposal> &proposals) const {
-    if (!shapes.areTied())
-      return;
-    auto closed = std::find_if(
-        proposals.begin(), proposals.end(), [](const Proposal &proposal) {
-          const Layout &layout = proposal.layout;
-          return layout.pipeline > 1 && layout.backwardDevice(layout.turn()) ==
-                                            layout.backwardDevice(0);
-        });
-    if (closed != proposals.end() && closed > proposals.begin() + 1)
-      std::rotate(proposals.begin() + 1, closed, closed + 1);
+  /// Of a class, those apart that have the last layers on the device of the
+  /// first, if both read a tensor: estimates do not know what that saves.
+  void addClasses(std::vector<Proposal> proposals,
+                  std::vector<std::vector<Proposal>> &classes) const {
+    std::vector<Proposal> closed;
+    if (shapes.areTied()) {
+      auto first = std::stable_partition(
+          proposals.begin(), proposals.end(), [](const Proposal &proposal) {
+            const Layout &layout = proposal.layout;
+            return layout.pipeline == 1 ||
+                   layout.backwardDevice(layout.turn()) !=
+                       layout.backwardDevice(0);
+          });
+      closed.assign(std::make_move_iterator(first),
+                    std::make_move_iterator(proposals.end()));
+      proposals.erase(first, proposals.end());
+    }
+    for (std::vector<Proposal> *list : {&proposals, &closed})
+      if (!list->empty())
+        classes.push_back(std::move(*list));
   }
 
   /// Layouts of one form, microbatch and place of updates are ranked by their
@@ -359,9 +365,7 @@ private:
         if (places.size() > 1)
           places.push_back(Updates::Staying);
         for (Updates updates : places)
-          if (std::vector<Proposal> proposals = proposalsOf(form, u, updates);
-              !proposals.empty())
-            classes.push_back(std::move(proposals));
+          addClasses(proposalsOf(form, u, updates), classes);
       }
       addRounds(form, begin, classes);
     }
@@ -575,7 +579,6 @@ private:
         addEnds({problem.layerCount() - 1});
     }
     std::stable_sort(proposals.begin(), proposals.end(), isBetter);
-    raiseClosed(proposals);
     return proposals;
   }
 };
