@@ -37,15 +37,13 @@ void write(JsonWriter &out, const Phase &phase) {
       out.key("keep");
       out.array(phase.keep);
     }
-    out.key("kind");
-    out.name(name(phase.kind));
+    out.memberName("kind", name(phase.kind));
     out.member("lastLayer", phase.lastLayer);
     out.member("microbatch", phase.microbatch);
     out.key("steps");
     out.array(phase.steps, [&](const Step &step) {
       out.object([&] {
-        out.key("kind");
-        out.name(pick(stepKindNames, step.kind));
+        out.memberName("kind", pick(stepKindNames, step.kind));
         out.member("layer", step.layer);
       });
     });
@@ -71,8 +69,7 @@ void write(JsonWriter &out, const Event &event) {
     out.memberUnless(0, "endStep", event.endStep);
     out.memberUnless<int64_t>(0, "firstByte", event.firstByte);
     out.memberUnless(0, "firstStep", event.firstStep);
-    out.key("kind");
-    out.name(name(event.kind));
+    out.memberName("kind", name(event.kind));
     out.memberUnless(-1, "object", event.object);
     out.memberUnless(false, "onHost", event.onHost);
     out.memberUnless(-1, "phase", event.phase);
@@ -93,8 +90,7 @@ void write(JsonWriter &out, const Point &point) {
 
 void write(JsonWriter &out, const Buffer &buffer) {
   out.object([&] {
-    out.key("content");
-    out.name(name(buffer.content));
+    out.memberName("content", name(buffer.content));
     out.member("device", buffer.device);
     out.key("first");
     write(out, buffer.first);
@@ -115,8 +111,7 @@ void write(JsonWriter &out, const Buffer &buffer) {
 
 void write(JsonWriter &out, const Home &home) {
   out.object([&] {
-    out.key("kind");
-    out.name(name(home.kind));
+    out.memberName("kind", name(home.kind));
     out.member("object", home.object);
     out.member("offset", home.offset);
     out.member("size", home.size);
@@ -127,8 +122,7 @@ void write(JsonWriter &out, const Home &home) {
 void write(JsonWriter &out, const ResidentTransfer &transfer) {
   out.object([&] {
     out.member("buffer", transfer.buffer);
-    out.key("content");
-    out.name(name(transfer.content));
+    out.memberName("content", name(transfer.content));
     out.member("device", transfer.device);
     out.member("object", transfer.object);
   });
@@ -137,8 +131,7 @@ void write(JsonWriter &out, const ResidentTransfer &transfer) {
 void write(JsonWriter &out, const Queue &queue) {
   out.object([&] {
     out.member("device", queue.device);
-    out.key("kind");
-    out.name(name(queue.kind));
+    out.memberName("kind", name(queue.kind));
     out.member("lane", queue.lane);
   });
 }
@@ -261,8 +254,7 @@ std::string jsonText(const Plan &plan, const json *summary) {
     for (int i = 0; i < trafficCount; ++i)
       traffic[name(static_cast<Traffic>(i))] = plan.traffic[i];
     out.member("traffic", traffic);
-    out.key("update");
-    out.name(pick(updateOrderNames, plan.update));
+    out.memberName("update", pick(updateOrderNames, plan.update));
     out.member("version", schemaVersion);
   });
   return out.take();

@@ -82,6 +82,11 @@ public:
     key(plain);
     value(of);
   }
+  /// Of text that needs no escapes.
+  void memberName(const char *plain, const char *of) {
+    key(plain);
+    name(of);
+  }
   /// Unless it says nothing.
   template <typename T>
   void memberUnless(const T &absent, const char *plain, const T &of) {

@@ -134,12 +134,13 @@ std::vector<Shape> Shapes::of(int groups, int pipeline, int64_t microbatch,
         shape.placement = placement;
         // With a pack more the last layers are on the device of the first,
         // which then has alone what both read.
-        for (int more = 0; more <= (ties ? 1 : 0); ++more)
+        for (int more = 0; more <= (ties ? 1 : 0); ++more) {
+          shape.packs = std::min(layers, rounds * pipeline + more);
           for (bool evenTime : {false, true}) {
-            shape.packs = std::min(layers, rounds * pipeline + more);
             shape.evenTime = evenTime;
             addNew(shapes, shape);
           }
+        }
         if (shape.packs == layers)
           break;
       }
