@@ -7,9 +7,8 @@
 
 #include "runtime/drivers/host/LinkGate.h"
 
-#include "runtime/hal/Futex.h"
-
 #include <algorithm>
+#include <thread>
 
 namespace harmony::runtime {
 
@@ -84,8 +83,9 @@ LinkGate::Passage::~Passage() {
       continue;
     }
     lock.unlock();
+    // Real links take no processor: who computes must not wait for this one.
     while (Clock::now() < end)
-      relaxProcessor();
+      std::this_thread::yield();
     lock.lock();
   }
 }
