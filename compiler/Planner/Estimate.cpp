@@ -97,6 +97,7 @@ Estimator::Pack Estimator::describe(const Layout &layout, int first, int last,
       const Tensor &tensor = problem.tensors[use.tensor];
       if (use.gradient && backward) {
         pack.gradients += static_cast<double>(tensor.gradientBytes);
+        ++pack.gradientCount;
         if (tensor.gradientUses.front().layer == l) {
           pack.states += static_cast<double>(tensor.stateBytes);
           pack.updated += static_cast<double>(tensor.bytes);
@@ -106,6 +107,7 @@ Estimator::Pack Estimator::describe(const Layout &layout, int first, int last,
         continue;
       seenBy[use.tensor] = packs;
       pack.tensors += static_cast<double>(tensor.bytes);
+      ++pack.tensorCount;
     }
   }
   pack.segment = std::max(pack.segment, segment);
@@ -131,7 +133,15 @@ void Estimator::add(const Layout &layout, const Pack &pack, int device,
     load.recompute += trips * pack.forwardSeconds;
     load.saved += trips * pack.saved / rounds;
   }
-  load.in += rounds * pack.tensors / readers;
+  // What a link could carry while a transfer begins: rounds multiply transfers,
+  // of which small ones take little else.
+  const Link &in = machine.link(hostEndpoint, device);
+  const Link &out = machine.link(device, hostEndpoint);
+  double inBegin = in.latencySeconds * in.bytesPerSecond;
+  double outBegin = out.latencySeconds * out.bytesPerSecond;
+  load.in +=
+      (rounds * pack.tensors + (rounds - 1) * pack.tensorCount * inBegin) /
+      readers;
   double others = layout.groups - 1, groups = layout.groups;
   if (copied && pack.backward)
     load.peer +=
@@ -169,8 +179,8 @@ void Estimator::add(const Layout &layout, const Pack &pack, int device,
   if (!pack.backward)
     return;
   load.needed += pack.gradients;
-  load.in += (rounds - 1) * pack.gradients;
-  load.out += (rounds - 1) * pack.gradients;
+  load.in += (rounds - 1) * (pack.gradients + pack.gradientCount * inBegin);
+  load.out += (rounds - 1) * (pack.gradients + pack.gradientCount * outBegin);
   if (onHost(updates)) {
     load.out += pack.gradients;
     return;

@@ -60,6 +60,7 @@ private:
     double stashes = 0;     ///< of a sample: what segments begin with
     double leaves = 0;      ///< what a forward pack leaves for backward packs
     bool fromBatch = false; ///< the first input comes from the batch memory
+    double tensorCount = 0, gradientCount = 0; ///< of those above
   };
   /// Of a layout.
   struct Packs {

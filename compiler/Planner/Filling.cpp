@@ -233,7 +233,23 @@ std::vector<int64_t> Filling::peaksOfOne(const OneGroup &one,
       choices.phases.push_back(phase);
   for (int &owner : choices.owner)
     owner = owner < 0 ? owner : owner % decisions.layout.pipeline;
-  return peaksOf(one.problem, one.machine, choices);
+  return peaksOfRounds(one.problem, one.machine, decisions.layout,
+                       std::move(choices));
+}
+
+std::vector<int64_t> Filling::peaksOfRounds(const Problem &of,
+                                            const Machine &on, Layout layout,
+                                            Choices choices) {
+  layout.groups = 1;
+  int64_t samples = roundSamples(layout, of.batch);
+  if (samples * SearchPolicy::roundsForPeaks >= of.batch)
+    return peaksOf(of, on, choices);
+  layout.rounds = SearchPolicy::roundsForPeaks;
+  int64_t batch = samples * layout.rounds;
+  Problem &fewer = fewerSamples.try_emplace({&of, batch}, of).first->second;
+  fewer.batch = batch;
+  choices.phases = phasesOf(fewer, layout);
+  return peaksOf(fewer, on, choices);
 }
 
 Limits Filling::lessOthers(const Decisions &decisions, const Limits &limits) {
@@ -253,6 +269,8 @@ std::vector<int64_t> Filling::excess(const Decisions &decisions,
   const OneGroup *one = oneGroupOf(decisions.layout.groups);
   std::vector<int64_t> peaks =
       one ? peaksOfOne(*one, decisions)
+      : decisions.layout.groups == 1
+          ? peaksOfRounds(problem, machine, decisions.layout, decisions.choices)
           : peaksOf(problem, machine, decisions.choices);
   int places = decisions.layout.pipeline;
   std::vector<int64_t> result(places, std::numeric_limits<int64_t>::min());

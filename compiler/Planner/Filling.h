@@ -131,6 +131,8 @@ private:
 
   std::map<int, std::optional<OneGroup>> oneGroups; ///< by count
   std::map<const Problem *, PlanBuilder> builders;
+  /// Problems of fewer samples; by problem and batch.
+  std::map<std::pair<const Problem *, int64_t>, Problem> fewerSamples;
 
   /// What was built last: a ladder begins where another one ends.
   struct Known {
@@ -168,6 +170,10 @@ private:
                                const Choices &choices);
   std::vector<int64_t> peaksOfOne(const OneGroup &one,
                                   const Decisions &decisions);
+  /// The same of the choices for one group, by so many of its rounds as have
+  /// its peaks: they are alike.
+  std::vector<int64_t> peaksOfRounds(const Problem &of, const Machine &on,
+                                     Layout layout, Choices choices);
   /// By place: by how many bytes a device there is above its limit.
   std::vector<int64_t> excess(const Decisions &decisions, const Limits &limits);
 };

@@ -375,9 +375,12 @@ private:
                      });
     // The best of every number of groups, and then as many as there is time
     // for.
-    std::set<int> begun;
+    std::set<std::pair<int, bool>> begun;
     for (std::vector<Proposal> &proposals : classes)
-      if (begun.insert(proposals.front().layout.groups).second)
+      if (begun
+              .insert({proposals.front().layout.groups,
+                       proposals.front().layout.rounds > 1})
+              .second)
         tryNext(proposals, 0, /*always=*/true);
     for (size_t depth = 0; depth < SearchPolicy::layoutsOfClass; ++depth)
       for (std::vector<Proposal> &proposals : classes)
@@ -475,6 +478,13 @@ private:
       if (origin.layout)
         origin.layout->groups = groups;
       Layout layout = trials.layoutOf(origin);
+      // Rounds are what links, which all groups share, may not carry: others
+      // are to be among those taken.
+      if (layout.rounds > 1 &&
+          std::count_if(seen.begin(), seen.end(), [&](const Layout &other) {
+            return other.rounds == layout.rounds;
+          }) == SearchPolicy::takenOfRounds)
+        continue;
       // Of those with as many packs the fastest: the others are hardly slower,
       // or all do not fit.
       if (std::any_of(seen.begin(), seen.end(), [&](const Layout &other) {
@@ -535,10 +545,12 @@ private:
           trials.tryMoved(*same, proposal);
         return;
       }
-      // What links carry anyway need not stay.
-      const Strategy &strategy = proposal.cost.transfers < proposal.cost.compute
-                                     ? recomputationFirst
-                                     : transfersFirst;
+      // What links carry anyway need not stay; rounds are there to keep more.
+      const Strategy &strategy =
+          proposal.cost.transfers < proposal.cost.compute ||
+                  proposal.layout.rounds > 1
+              ? recomputationFirst
+              : transfersFirst;
       if (trials.tryLayout(proposal.layout, proposal.updates, proposal.shape,
                            strategy))
         return;

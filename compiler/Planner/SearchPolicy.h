@@ -71,6 +71,7 @@ struct SearchPolicy {
   /// of one group: all groups share links and gather gradients, which may
   /// change an order as close as that.
   static constexpr size_t takenFromOneGroup = 4;
+  static constexpr int takenOfRounds = 2; ///< of a number of rounds
   static constexpr double takenMayBe = 1.05;
   /// A plan of all groups that takes less than this times what one takes alone
   /// needs no steps of its own: the one group has made them.
@@ -85,6 +86,8 @@ struct SearchPolicy {
   /// Live bytes may fit where addresses do not: the memory is filled again with
   /// what was missing and a part of the capacity less.
   static constexpr int fillings = 4;
+  /// Rounds that have the peaks of all: a first, a middle and a last one.
+  static constexpr int roundsForPeaks = 3;
   static constexpr int64_t fillingMargin = 64; ///< of the capacity
 
   //===--- parts of the space ---===//
