@@ -12,7 +12,7 @@
 #include "compiler/Planner/Text.h"
 #include "runtime/engine/Blob.h"
 #include "runtime/hal/Error.h"
-#include "runtime/train/AvailableMemory.h"
+#include "runtime/train/Available.h"
 #include "runtime/train/Payload.h"
 #include "runtime/train/PayloadLoader.h"
 
@@ -26,7 +26,6 @@
 #include <iostream>
 #include <memory>
 #include <string_view>
-#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -146,8 +145,7 @@ harmony::measureThisMachine(const std::string &isa, unsigned threads,
 int harmony::machineCommand(const CompilerOptions &options,
                             const std::string &isa) {
   std::string error = checkOutputs(options);
-  unsigned threads = options.threads.value_or(
-      std::max(1u, std::thread::hardware_concurrency()));
+  unsigned threads = options.threads.value_or(runtime::availableProcessors());
   std::optional<planner::Machine> machine;
   if (error.empty())
     machine =

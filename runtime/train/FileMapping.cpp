@@ -27,8 +27,8 @@ FileMapping::FileMapping(const std::string &path, ExitCode code) {
     throw Error(code, path + ": not a regular file");
   }
   bytes = status.st_size;
-  modifiedNanoseconds = int64_t(status.st_mtim.tv_sec) * 1000000000 +
-                        status.st_mtim.tv_nsec;
+  modifiedNanoseconds =
+      int64_t(status.st_mtim.tv_sec) * 1000000000 + status.st_mtim.tv_nsec;
   void *p =
       bytes ? mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
   int error = errno;

@@ -8,20 +8,13 @@
 #include "runtime/train/Options.h"
 
 #include "runtime/hal/Error.h"
+#include "runtime/train/Available.h"
 
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <iostream>
-#include <sched.h>
 
 namespace harmony::runtime {
-
-unsigned usableProcessors() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set))
-    return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
 
 namespace {
 
@@ -345,7 +338,7 @@ bool parseOptions(const std::vector<std::string> &arguments, const Blob &blob,
                   Options &o) {
   auto optimizer = static_cast<HmOptimizer>(blob.header().optimizer);
   o.hyperparameters = defaultHyperparameters(optimizer);
-  o.threads = usableProcessors();
+  o.threads = availableProcessors();
   o.diskPath = blob.string(blob.header().diskPath);
   o.diskMemory = static_cast<uint64_t>(blob.header().diskMemory);
   CLI::App app(std::string("Trains ") + blob.string(blob.header().model) +

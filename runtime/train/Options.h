@@ -62,9 +62,6 @@ struct Options {
   std::optional<int64_t> earlyRelease; // implies poison
 };
 
-/// Processors that this process may use; at least 1.
-unsigned usableProcessors();
-
 /// Parses the arguments (without the program's name) for the optimizer of
 /// `blob`. Throws Usage for unknown flags, values out of range and flags that
 /// do not go together or with this program. Returns false when --help was asked

@@ -13,7 +13,7 @@
 #include "runtime/drivers/host/MemoryStore.h"
 #include "runtime/engine/HostAccesses.h"
 #include "runtime/engine/VirtualClock.h"
-#include "runtime/train/AvailableMemory.h"
+#include "runtime/train/Available.h"
 #include "runtime/train/FileMapping.h"
 #include "runtime/train/Payload.h"
 #include "runtime/train/Safetensors.h"
@@ -259,7 +259,7 @@ void Session::prepare() {
       kernelTable(blob, payload.functions, payload.functionCount);
   driverOptions.isa = static_cast<HmIsa>(blob.header().isa);
   driverOptions.threads = options.threads;
-  driverOptions.processors = usableProcessors();
+  driverOptions.processors = availableProcessors();
   driverOptions.chunk = options.chunk;
   driverOptions.poison = options.poison;
   driverOptions.paranoid = options.paranoid;
