@@ -149,8 +149,13 @@ private:
     svg.line(x, y + 6, x + 22, y + 6, "highest");
     svg.label(x + 27, y + 10, "highest address in use", "t");
     x += 27 + svgTextWidth("highest address in use", textFont) + 16;
-    svg.line(x, y + 6, x + 22, y + 6, "capacity");
-    svg.label(x + 27, y + 10, "capacity", "t");
+    bool capacity = false;
+    for (int d = 0; d < static_cast<int>(machine.devices.size()); ++d)
+      capacity |= showsCapacity(d);
+    if (capacity) {
+      svg.line(x, y + 6, x + 22, y + 6, "capacity");
+      svg.label(x + 27, y + 10, "capacity", "t");
+    }
     y += 34;
   }
 
@@ -398,9 +403,7 @@ private:
           plan.queues[event.queue].kind == QueueKind::Compute)
         computes += interval.end - interval.begin;
     }
-    int64_t peak = device < static_cast<int>(plan.peakBytes.size())
-                       ? plan.peakBytes[device]
-                       : 0;
+    int64_t peak = peakOf(device);
     int64_t capacity = machine.devices[device].capacity;
     drawHeader(
         "device " + std::to_string(device) + ": computes " +
@@ -415,7 +418,7 @@ private:
       for (int q : queuesOf(kind, device))
         drawRow(q, rowName(q),
                 kind == QueueKind::Compute ? computeHeight : rowHeight);
-    drawMemory(device, peak, capacity);
+    drawMemory(device);
     y += 12;
   }
 
@@ -452,9 +455,22 @@ private:
     return most;
   }
 
-  void drawMemory(int device, int64_t peak, int64_t capacity) {
-    // Where next to nothing of a device is used, its capacity is off the scale.
-    bool showCapacity = capacity <= 3 * std::max<int64_t>(peak, 1);
+  int64_t peakOf(int device) const {
+    return device < static_cast<int>(plan.peakBytes.size())
+               ? plan.peakBytes[device]
+               : 0;
+  }
+
+  /// Where next to nothing of a device is used, its capacity is off the scale.
+  bool showsCapacity(int device) const {
+    return machine.devices[device].capacity <=
+           3 * std::max<int64_t>(peakOf(device), 1);
+  }
+
+  void drawMemory(int device) {
+    int64_t peak = peakOf(device);
+    int64_t capacity = machine.devices[device].capacity;
+    bool showCapacity = showsCapacity(device);
     double top = static_cast<double>(
         std::max<int64_t>(showCapacity ? std::max(capacity, peak) : peak, 1));
     double height = memoryHeight, base = y + height;

@@ -166,6 +166,19 @@ TEST(Picture, ALargePlanIsASmallFile) {
   EXPECT_GT(text.size(), 100000U);
 }
 
+TEST(Picture, ACapacityOffTheScaleIsNotInTheLegend) {
+  Problem problem = chain(2, 4);
+  Drawn drawn{problem, machine(unlimited),
+              makePlan(problem, leastChoices(problem, 4))};
+  auto isNamed = [&] {
+    return drawPlan(planned(drawn), problem, drawn.machine)
+               .find(">capacity<") != std::string::npos;
+  };
+  EXPECT_FALSE(isNamed());
+  drawn.machine = machine(2 * drawn.plan.peakBytes[0]);
+  EXPECT_TRUE(isNamed());
+}
+
 TEST(Picture, AProgramThatTakesNoTimeIsDrawn) {
   Problem problem = chain(2, 4);
   for (Function &function : problem.functions)
