@@ -35,6 +35,7 @@ void PhaseBuilder::makePhase(int p, const PhaseChoice &choice) {
   phase.trips = choice.trips;
   phase.firstMicrobatch = 0;
   phase.group = choice.group;
+  phase.frees = true;
   phase.keep = choice.keep;
   phase.steps.clear();
   PhaseInfo &info = b.phases.emplace_back();
@@ -104,6 +105,7 @@ void PhaseBuilder::placeOnDevice(int p, bool goesOn) {
     goesOn &= b.phase(info.previous).firstLayer == b.phase(p).firstLayer &&
               b.phase(info.previous).lastLayer == b.phase(p).lastLayer;
     before.next = p;
+    b.draft.plan.phases[info.previous].frees = !goesOn;
     info.follows = info.previous;
     info.block = goesOn ? before.block : p;
     info.blockBefore = goesOn ? before.blockBefore : before.block;

@@ -8,6 +8,7 @@
 #include "compiler/Planner/Replay.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace harmony::planner {
 
@@ -37,6 +38,7 @@ public:
       checkPhase(p);
     if (!report.violations().empty())
       return;
+    checkFrees();
     checkGroups();
     for (int l = 0; l < problem.layerCount(); ++l) {
       checkCoverage(l, "forward", forward[l]);
@@ -106,6 +108,23 @@ private:
         forward[l].push_back(p);
       if (hasBackward(phase))
         backward[l].push_back(p);
+    }
+  }
+
+  /// A pack that is not freed is that of the next phase on the device.
+  void checkFrees() {
+    std::vector<int> next(devices, -1);
+    for (int p = static_cast<int>(plan.phases.size()) - 1; p >= 0; --p) {
+      const Phase &phase = plan.phases[p];
+      int after = std::exchange(next[phase.device], p);
+      if (!phase.frees &&
+          (after < 0 || plan.phases[after].firstLayer != phase.firstLayer ||
+           plan.phases[after].lastLayer != phase.lastLayer))
+        report.add("structure",
+                   text(p) +
+                       " does not free its pack, with which no phase of "
+                       "device " +
+                       number(phase.device) + " goes on");
     }
   }
 

@@ -196,6 +196,9 @@ std::string batchText(const Plan &plan, const Problem &problem) {
       ++packs;
   text += ", " + countText(packs, "pack") + " of " +
           countText(problem.layerCount(), "layer");
+  if (int turn = turnPacksOf(plan); turn > 1)
+    text += ", of which the last " + std::to_string(turn) +
+            " go forward and backward in turn (1F1B)";
   if (int rounds = roundsOf(plan); rounds > 1)
     text += ", in " + std::to_string(rounds) + " rounds";
   return text + "\n";

@@ -32,6 +32,7 @@ void write(JsonWriter &out, const Phase &phase) {
     out.member("firstLayer", phase.firstLayer);
     out.memberUnless<int64_t>(0, "firstMicrobatch", phase.firstMicrobatch);
     out.memberUnless<int64_t>(0, "firstSample", phase.firstSample);
+    out.memberUnless(true, "frees", phase.frees);
     out.memberUnless(0, "group", phase.group);
     if (!phase.keep.empty()) {
       out.key("keep");
@@ -155,6 +156,7 @@ void readPhase(Reader &reader, Phase &phase) {
   phase.firstSample = reader.integer("firstSample", 0);
   phase.firstMicrobatch = reader.integer("firstMicrobatch", 0);
   phase.group = reader.index("group", 0);
+  phase.frees = reader.boolean("frees", true);
   if (reader.has("keep"))
     phase.keep = reader.numbers<int>("keep");
   reader.objects("steps", [&](Reader &item) {

@@ -38,9 +38,9 @@ int Layout::backwardDevice(int pack) const {
 }
 
 std::vector<char> Layout::canKeep() const {
-  std::vector<char> can(static_cast<size_t>(turnLayer()), 0);
+  std::vector<char> can(static_cast<size_t>(lastPackLayer()), 1);
   int f = 0, b = 0;
-  for (int l = 0; l < static_cast<int>(can.size()); ++l) {
+  for (int l = 0; l < turnLayer(); ++l) {
     f += forwardEnds[f] < l;
     b += backwardEnds[b] < l;
     can[l] = forwardDevice(f) == backwardDevice(b) &&
@@ -62,6 +62,12 @@ Layout uniformLayout(const Problem &problem, int groups, int pipeline,
     layout.backwardEnds = packEnds;
   }
   layout.forwardMicrobatch = layout.backwardMicrobatch = microbatch;
+  return layout;
+}
+
+Layout withTurnOf(int packs, Layout layout) {
+  layout.turnPacks = packs;
+  layout.forwardEnds.resize(static_cast<size_t>(layout.turn()));
   return layout;
 }
 
@@ -116,18 +122,18 @@ class PhaseList {
 public:
   PhaseList(const Problem &problem, const Layout &layout)
       : problem(problem), layout(layout),
-        shares(sharesOf(problem.batch, layout.groups)),
+        shares(sharesOf(problem.batch, layout.groups)), can(layout.canKeep()),
         packOf(static_cast<size_t>(layout.groups) * layout.pipeline,
                {-1, -1, PhaseKind::Forward}) {}
 
   /// A pack of all groups, all its microbatches of a round.
   void add(int round, PhaseKind kind, int first, int last, int device,
-           int64_t microbatch, std::vector<int> keep) {
+           int64_t microbatch) {
     int64_t sample = 0;
+    std::vector<int> keep = levels(kind, first, last, microbatch);
     for (int g = 0; g < layout.groups; ++g) {
       PhaseChoice phase = phaseOf(g, kind, first, last, device);
-      if (std::any_of(keep.begin(), keep.end(), [](int k) { return k > 0; }))
-        phase.keep = keep;
+      phase.keep = keep;
       int64_t size = roundSamples(layout, shares[g]), before = round * size;
       if (before < shares[g])
         for (Part part :
@@ -195,11 +201,32 @@ private:
   const Problem &problem;
   const Layout &layout;
   std::vector<int64_t> shares;
+  std::vector<char> can;
   struct Pack {
     int first, last;
     PhaseKind kind;
   };
   std::vector<Pack> packOf; ///< by device: its last
+
+  /// Levels that keep bytes where they cannot stay become the highest that
+  /// keeps none. Empty: nothing is kept.
+  std::vector<int> levels(PhaseKind kind, int first, int last,
+                          int64_t microbatch) const {
+    if (kind == PhaseKind::Turn || !problem.training || layout.keep.empty())
+      return {};
+    std::vector<int> keep(static_cast<size_t>(last - first) + 1, 0);
+    for (int l = first; l <= last; ++l) {
+      const Cost &cost = problem.cost(l, microbatch);
+      int level = layout.keep[l];
+      while (!can[l] && cost.keptBytes(level) > 0)
+        --level;
+      if (kind == PhaseKind::Backward || cost.keptBytes(level) > 0)
+        keep[l - first] = level;
+    }
+    if (std::none_of(keep.begin(), keep.end(), [](int k) { return k > 0; }))
+      return {};
+    return keep;
+  }
 
   PhaseChoice phaseOf(int group, PhaseKind kind, int first, int last,
                       int device) const {
@@ -233,8 +260,8 @@ private:
     PhaseChoice phase =
         phaseOf(group, kind, layout.firstBackward(pack),
                 layout.backwardEnds[pack], layout.backwardDevice(pack));
-    if (kind != PhaseKind::Turn)
-      phase.keep = keepAll(problem, phase.firstLayer, phase.lastLayer);
+    phase.keep =
+        levels(kind, phase.firstLayer, phase.lastLayer, part.microbatch);
     addPart(phase, part);
   }
 
@@ -256,31 +283,13 @@ private:
 std::vector<PhaseChoice> phasesOf(const Problem &problem,
                                   const Layout &layout) {
   PhaseList list(problem, layout);
-  std::vector<char> can = layout.canKeep();
-  // Levels that keep bytes where they cannot stay become the highest that
-  // keeps none.
-  auto levels = [&](int first, int last, int64_t microbatch, bool forward) {
-    std::vector<int> keep(static_cast<size_t>(last - first) + 1, 0);
-    for (int l = first; l <= last && !layout.keep.empty(); ++l) {
-      const Cost &cost = problem.cost(l, microbatch);
-      int level = layout.keep[l];
-      while (!can[l] && cost.keptBytes(level) > 0)
-        --level;
-      if (!forward || cost.keptBytes(level) > 0)
-        keep[l - first] = level;
-    }
-    return keep;
-  };
   for (int round = 0; round < list.rounds(); ++round) {
     for (int f = 0; f < static_cast<int>(layout.forwardEnds.size()); ++f) {
       int first = layout.firstForward(f), last = layout.forwardEnds[f];
       list.add(round, PhaseKind::Forward, first, last, layout.forwardDevice(f),
-               layout.forwardSize(f),
-               problem.training
-                   ? levels(first, last, layout.forwardSize(f), true)
-                   : std::vector<int>());
+               layout.forwardSize(f));
     }
-    int pack = static_cast<int>(layout.backwardEnds.size()) - 1;
+    int pack = layout.lastPack();
     if (layout.turnPacks > 1) {
       list.addTurn();
       pack = layout.turn() - 1;
@@ -289,11 +298,7 @@ std::vector<PhaseChoice> phasesOf(const Problem &problem,
       list.add(round,
                layout.isTurn(pack) ? PhaseKind::Turn : PhaseKind::Backward,
                layout.firstBackward(pack), layout.backwardEnds[pack],
-               layout.backwardDevice(pack), layout.backwardSize(pack),
-               layout.isTurn(pack) ? std::vector<int>()
-                                   : levels(layout.firstBackward(pack),
-                                            layout.backwardEnds[pack],
-                                            layout.backwardSize(pack), false));
+               layout.backwardDevice(pack), layout.backwardSize(pack));
   }
   return std::move(list.phases);
 }

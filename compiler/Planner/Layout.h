@@ -15,6 +15,8 @@
 
 #include "compiler/Planner/Build.h"
 
+#include <algorithm>
+
 namespace harmony::planner {
 
 /// How packs lie on the devices of a group, Q of them. Forward pack k is on
@@ -48,7 +50,8 @@ struct Layout {
   /// throughout.
   std::vector<int64_t> forwardSizes, backwardSizes;
   /// By layer, the level of keeping (Phase::keep) in backward packs but the
-  /// turn. Bytes are kept only where canKeep(). Empty: nothing.
+  /// last, which goes backward right behind its forward. Bytes are kept only
+  /// where canKeep(). Empty: nothing.
   std::vector<int> keep;
 
   int firstBackward(int pack) const {
@@ -62,9 +65,20 @@ struct Layout {
   /// The first backward pack of the turn.
   int turn() const { return static_cast<int>(backwardEnds.size()) - turnPacks; }
   bool isTurn(int pack) const { return pack >= turn(); }
-  /// The first layer of the turn: those before it have levels.
+  /// The first layer of the turn.
   int turnLayer() const {
     return backwardEnds.empty() ? 0 : firstBackward(turn());
+  }
+  /// The first layer of the last pack: those before it have levels.
+  int lastPackLayer() const {
+    return backwardEnds.empty() ? 0 : firstBackward(lastPack());
+  }
+  int lastPack() const { return static_cast<int>(backwardEnds.size()) - 1; }
+  /// Of how many microbatches a backward pack has its forward done and its
+  /// backward before it, at most, of so many of a share.
+  int64_t underWay(int pack, int64_t microbatches) const {
+    return isTurn(pack) ? std::min<int64_t>(microbatches, lastPack() - pack + 1)
+                        : microbatches;
   }
   int64_t forwardSize(int pack) const {
     return forwardSizes.empty() ? forwardMicrobatch : forwardSizes[pack];
@@ -72,8 +86,8 @@ struct Layout {
   int64_t backwardSize(int pack) const {
     return backwardSizes.empty() ? backwardMicrobatch : backwardSizes[pack];
   }
-  /// By layer before the turn: whether its saved block can stay from forward to
-  /// backward, which have the same device and microbatches.
+  /// By layer before the last pack: whether its saved block can stay from
+  /// forward to backward, which have the same device and microbatches.
   std::vector<char> canKeep() const;
 
   bool operator==(const Layout &o) const;
@@ -84,6 +98,10 @@ struct Layout {
 Layout uniformLayout(const Problem &problem, int groups, int pipeline,
                      Placement placement, const std::vector<int> &packEnds,
                      int64_t microbatch);
+
+/// The last packs of a layout, which may have so many on each device of a
+/// group, as its turn.
+Layout withTurnOf(int packs, Layout layout);
 
 /// The samples of each group: D / G of them, the first D mod G one more.
 std::vector<int64_t> sharesOf(int64_t batch, int groups);

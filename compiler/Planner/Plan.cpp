@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 namespace harmony::planner {
@@ -187,6 +188,22 @@ std::vector<Transfer> requiredTransfers(const Plan &plan,
                            trafficOf(event, problem)});
   }
   return transfers;
+}
+
+int turnPacksOf(const Plan &plan) {
+  std::map<int, const Phase *> goingOn; // by device
+  std::set<int> packs;                  // by their last layers
+  for (const Phase &phase : plan.phases) {
+    if (phase.group != 0)
+      continue;
+    const Phase *&before = goingOn[phase.device];
+    if (phase.kind == PhaseKind::Turn ||
+        (phase.kind == PhaseKind::Backward && before &&
+         before->kind == PhaseKind::Forward))
+      packs.insert(phase.lastLayer);
+    before = phase.frees ? nullptr : &phase;
+  }
+  return static_cast<int>(packs.size());
 }
 
 std::vector<int> redundantLoads(const Plan &plan) {

@@ -94,6 +94,9 @@ struct Phase {
   /// those of a value that is not sliceable lie in its home.
   int64_t firstMicrobatch = 0;
   int group = 0; ///< data-parallel
+  /// The pack is freed behind it, which takes Machine::phaseSeconds. False: the
+  /// next phase on the device goes on with the same layers.
+  bool frees = true;
   /// What is kept from F to B, by layer - firstLayer: see level(). Empty: 0
   /// throughout, as for T.
   std::vector<int> keep;
@@ -380,6 +383,11 @@ std::vector<Transfer> requiredTransfers(const Plan &plan,
 /// Events that bring a tensor or its state to a device which has had the same
 /// until after its last computation: a second copy, which is legal but waste.
 std::vector<int> redundantLoads(const Plan &plan);
+
+/// The packs of the turn, of a group, that go forward and backward: several go
+/// on with the backward of a microbatch behind the forward of another one
+/// (1F1B).
+int turnPacksOf(const Plan &plan);
 
 const char *name(EventKind kind);
 const char *name(PhaseKind kind);

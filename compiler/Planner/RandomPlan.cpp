@@ -202,6 +202,7 @@ std::string kinds(const Plan &plan, const Problem &problem) {
   };
   add("devices", static_cast<int64_t>(devices.size()));
   add("packs", static_cast<int64_t>(packs.size()));
+  add("turn", turnPacksOf(plan));
   add("sizes", static_cast<int64_t>(sizes.size()));
   add("recomputed", recomputed);
   add("kept", kept);

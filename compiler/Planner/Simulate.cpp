@@ -23,14 +23,14 @@ namespace {
 constexpr int executions = 6, following = 1;
 
 /// What the last iteration of an event takes beside workSeconds(): a phase that
-/// ends.
+/// ends and frees its pack.
 double phaseEndSeconds(const Plan &plan, const Machine &machine,
                        const Event &event) {
-  return event.kind == EventKind::Run &&
-                 event.endStep ==
-                     static_cast<int>(plan.phases[event.phase].steps.size())
-             ? machine.phaseSeconds
-             : 0;
+  if (event.kind != EventKind::Run)
+    return 0;
+  const Phase &phase = plan.phases[event.phase];
+  bool ends = event.endStep == static_cast<int>(phase.steps.size());
+  return ends && phase.frees ? machine.phaseSeconds : 0;
 }
 
 /// The index of the link between two endpoints.

@@ -194,7 +194,7 @@ LogicalResult PackBuilder::addStep(const planner::Phase &phase, int event,
            << planner::describe(runs.plan, runs.problem, event);
   double atEnd = 0; // of the phase
   if (auto seconds = runs.module->getAttrOfType<FloatAttr>(phaseSecondsAttr))
-    if (s + 1 == static_cast<int>(phase.steps.size()))
+    if (phase.frees && s + 1 == static_cast<int>(phase.steps.size()))
       atEnd = seconds.getValueAsDouble();
   return runs.addRun(task, static_cast<Direction>(step.kind), step.layer,
                      runs.problem.layers[step.layer].name, event, bind,

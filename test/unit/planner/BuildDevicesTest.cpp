@@ -260,8 +260,8 @@ TEST(BuildDevices, PacksOfATurnGoForwardAndBackwardInTurn) {
   // Three packs on three devices, all in the turn; five microbatches.
   Problem problem = chain(3, 5);
   Layout layout = uniformLayout(problem, 1, 3, Placement::Ring, {0, 1, 2}, 1);
-  layout.turnPacks = 3;
-  layout.forwardEnds.clear();
+  layout = withTurnOf(3, std::move(layout));
+  layout.keep = keepAll(problem, 0, 2);
   Choices choices = pipeline(problem, 1, 3, 1, 1);
   choices.phases = phasesOf(problem, layout);
   choices.overlap = true;
@@ -296,13 +296,42 @@ TEST(BuildDevices, PacksOfATurnGoForwardAndBackwardInTurn) {
             3 * problem.tensors[0].gradientBytes);
 }
 
+/// A pack of a turn keeps levels of what it has under way, and makes the rest
+/// again; it is freed once.
+TEST(BuildDevices, PacksOfATurnKeepLevels) {
+  Problem problem = chain(6, 5);
+  Layout layout = withTurnOf(
+      3, uniformLayout(problem, 1, 3, Placement::Mirror, {1, 3, 5}, 1));
+  layout.keep = {1, 0, 0, 1, 1, 1};
+  EXPECT_EQ(layout.canKeep(), std::vector<char>(4, 1));
+  Choices choices = pipeline(problem, 1, 3, 1, 1);
+  choices.phases = phasesOf(problem, layout);
+  Machine machine = linked(3);
+  Plan plan = makePlan(problem, machine, choices);
+  ASSERT_EQ(problemsOf(plan, problem, machine), "");
+  std::vector<int> again(6, 0), kept(6, 0), freed(3, 0);
+  for (const Phase &phase : plan.phases) {
+    for (const Step &step : phase.steps)
+      again[step.layer] += step.kind == StepKind::Recompute;
+    for (int l = phase.firstLayer; l <= phase.lastLayer; ++l)
+      kept[l] += phase.kind == PhaseKind::Backward && phase.level(l) > 0;
+    freed[phase.device] += phase.frees;
+  }
+  EXPECT_EQ(again, (std::vector<int>{0, 5, 5, 0, 0, 0}));
+  EXPECT_EQ(kept, (std::vector<int>{5, 0, 0, 5, 0, 0}));
+  EXPECT_EQ(freed, (std::vector<int>{1, 1, 1}));
+  double before = plan.computeSeconds;
+  machine.phaseSeconds = 10;
+  simulate(plan, problem, machine);
+  EXPECT_NEAR(plan.computeSeconds - before, 10, 1e-6);
+}
+
 TEST(BuildDevices, TheNextPackIsLoadedWhenATurnBegins) {
   // Packs 2 and 3 in the turn, 0 and 1 before and behind it.
   Problem problem = chain(4, 4);
   Layout layout =
       uniformLayout(problem, 1, 2, Placement::Ring, {0, 1, 2, 3}, 1);
-  layout.turnPacks = 2;
-  layout.forwardEnds = {0, 1};
+  layout = withTurnOf(2, std::move(layout));
   Choices choices = pipeline(problem, 1, 2, 1, 1);
   choices.phases = phasesOf(problem, layout);
   choices.overlap = true;

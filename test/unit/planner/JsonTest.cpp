@@ -75,7 +75,7 @@ TEST(Json, PlansOfSeveralDevicesKeepEveryMember) {
   plan.groups = 2;
   plan.update = UpdateOrder::Deferred;
   plan.queues = {{QueueKind::Peer, 1, 1}};
-  Phase phase{1, PhaseKind::Backward, 2, 3, 2, 4, 1, 5, 1, {1, 2}, {}};
+  Phase phase{1, PhaseKind::Backward, 2, 3, 2, 4, 1, 5, 1, false, {1, 2}, {}};
   phase.steps = {{3, StepKind::Recompute}};
   plan.phases = {phase};
   Event event;
@@ -122,6 +122,7 @@ TEST(Json, PlansOfSeveralDevicesKeepEveryMember) {
   EXPECT_EQ(p.trips, 1);
   EXPECT_EQ(p.firstMicrobatch, 5);
   EXPECT_EQ(p.group, 1);
+  EXPECT_FALSE(p.frees);
   const Event &e = again.events[0];
   EXPECT_EQ(e.kind, EventKind::CopyValueGradient);
   EXPECT_EQ(e.source, 1);

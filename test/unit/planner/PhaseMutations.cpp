@@ -126,6 +126,23 @@ std::vector<Mutation> phaseMutations() {
          ++plan.phases[below(g, plan.phases.size())].firstMicrobatch;
          return true;
        }},
+      {"a pack that is not freed, and with which nothing goes on", false,
+       [](Plan &plan, const Problem &, Generator &g) {
+         int p = draw(g, plan.phases.size(), [&](int i) {
+           const Phase &phase = plan.phases[i];
+           for (size_t n = static_cast<size_t>(i) + 1; n < plan.phases.size();
+                ++n)
+             if (const Phase &next = plan.phases[n];
+                 next.device == phase.device)
+               return next.firstLayer != phase.firstLayer ||
+                      next.lastLayer != phase.lastLayer;
+           return true;
+         });
+         if (p < 0)
+           return false;
+         plan.phases[p].frees = false;
+         return true;
+       }},
       {"microbatches of another size", false,
        [](Plan &plan, const Problem &, Generator &g) {
          Phase &phase = plan.phases[below(g, plan.phases.size())];

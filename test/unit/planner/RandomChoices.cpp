@@ -232,6 +232,9 @@ Choices randomChoices(const Problem &problem, const Machine &machine,
       layout.rounds = 1 + below(3); // of a turn of one pack
     }
     layout.forwardEnds.resize(static_cast<size_t>(layout.turn()));
+    if (choices.stay && below(2))
+      for (int l = 0; l < problem.layerCount(); ++l)
+        layout.keep.push_back(below(problem.levels(l) + 1));
     choices.phases = phasesOf(problem, layout);
   }
   choices.peers = below(4) > 0;

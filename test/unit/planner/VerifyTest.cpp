@@ -88,6 +88,9 @@ const std::vector<Row> &rows() {
        [](Case &c) {
          c.plan.events[findEvent(c.plan, EventKind::LoadTensor)].queue = 0;
        }},
+      {"structure", swapped, [](Case &c) { c.plan.phases[0].frees = false; }},
+      {"structure", swapped,
+       [](Case &c) { c.plan.phases.back().frees = false; }},
       {"coverage", swapped,
        [](Case &c) {
          c.plan.events[findEvent(c.plan, EventKind::Run)].trips = 3;
