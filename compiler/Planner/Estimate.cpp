@@ -128,10 +128,12 @@ void Estimator::add(const Layout &layout, const Pack &pack, int device,
   double computing = trips * ((pack.forward ? pack.forwardSeconds : 0) +
                               (pack.backward ? pack.backwardSeconds : 0));
   load.compute += computing + rounds * machine.phaseSeconds;
-  bool again = pack.backward && !pack.forward;
+  bool again = pack.backward && (!pack.forward || pack.underWay > 0);
   if (again) {
     load.recompute += trips * pack.forwardSeconds;
-    load.saved += trips * pack.saved / rounds;
+    load.saved +=
+        pack.saved * (pack.underWay > 0 ? static_cast<double>(pack.underWay)
+                                        : trips / rounds);
   }
   // What a link could carry while a transfer begins: rounds multiply transfers,
   // of which small ones take little else.
@@ -205,11 +207,16 @@ const Estimator::Packs &Estimator::packsOf(const Layout &layout) {
     of.forward.push_back(describe(layout, layout.firstForward(f),
                                   layout.forwardEnds[f], layout.forwardSize(f),
                                   true, false));
-  int turn = static_cast<int>(layout.backwardEnds.size()) - 1;
-  for (int p = 0; p <= turn; ++p)
-    of.backward.push_back(describe(layout, layout.firstBackward(p),
-                                   layout.backwardEnds[p],
-                                   layout.backwardSize(p), p == turn, true));
+  int64_t share = sharesOf(problem.batch, layout.groups).front();
+  for (int p = 0; p <= layout.lastPack(); ++p) {
+    Pack pack =
+        describe(layout, layout.firstBackward(p), layout.backwardEnds[p],
+                 layout.backwardSize(p), layout.isTurn(p), true);
+    if (pack.forward && p != layout.lastPack())
+      pack.underWay =
+          layout.underWay(p, (share + pack.microbatch - 1) / pack.microbatch);
+    of.backward.push_back(pack);
+  }
   return of;
 }
 
@@ -246,7 +253,9 @@ double Estimator::tail(const Layout &layout, const Pack &last,
   double part = once ? 1.0 / fineRuns : 1;
   double in = machine.link(hostEndpoint, device).bytesPerSecond;
   double out = machine.link(device, hostEndpoint).bytesPerSecond;
-  if (updates == Updates::Host || updates == Updates::Staying)
+  // All packs of a turn end with it.
+  if (updates == Updates::Host || updates == Updates::Staying ||
+      (updates == Updates::Early && layout.turn() == 0 && layout.turnPacks > 1))
     return part * (last.gradients * layout.groups / out + last.tensors / in +
                    problem.hostUpdate.perByte * last.updated);
   double seconds = problem.deviceUpdate.perByte * last.updated / layout.groups;

@@ -46,6 +46,9 @@ private:
   /// One pack of one direction, for one microbatch.
   struct Pack {
     bool forward = false, backward = false;
+    /// Of both directions, in a turn of several packs, of which it is not the
+    /// last: so many microbatches are between them. 0: none.
+    int64_t underWay = 0;
     int64_t microbatch = 1;
     double forwardSeconds = 0, backwardSeconds = 0;
     double tensors = 0;     ///< bytes

@@ -164,7 +164,6 @@ void Filling::keepOutputs(Decisions &decisions) const {
   if (layout.keep.empty())
     return;
   LayerPacks packs(problem, layout);
-  int turn = static_cast<int>(layout.backwardEnds.size()) - 1;
   std::vector<char> mixed = mixedValues(problem, layout, false);
   for (size_t v = 0; v < problem.values.size(); ++v) {
     const Value &value = problem.values[v];
@@ -172,7 +171,8 @@ void Filling::keepOutputs(Decisions &decisions) const {
       continue;
     int layer = value.producer, pack = packs.backward[layer];
     const Cost &cost = problem.cost(layer, packs.backwardSize[layer]);
-    if (pack >= 0 && pack != turn && cost.keptBytes(layout.keep[layer]) > 0 &&
+    if (pack >= 0 && pack != layout.lastPack() &&
+        cost.keptBytes(layout.keep[layer]) > 0 &&
         packs.backward[value.consumers.back()] == pack)
       decisions.choices.place[v] = Place::Device;
   }
@@ -204,6 +204,32 @@ const Filling::OneGroup *Filling::oneGroupOf(int groups) {
   one->problem.hostUpdate.perByte /= engines;
   one->problem.deviceUpdate.perByte /= groups;
   return &*one;
+}
+
+Machine Filling::OneGroup::alone(int groups, bool estimated) const {
+  Machine single = machine;
+  single.devices.resize(1);
+  single.links.clear();
+  single.resources.clear();
+  double once = 0, each = 0;
+  for (const Tensor &tensor : problem.tensors)
+    once += 2 * static_cast<double>(tensor.bytes);
+  for (const Value &value : problem.values)
+    each += static_cast<double>(value.bytesPerSample) *
+            static_cast<double>(problem.batch);
+  for (bool in : {true, false}) {
+    Link link =
+        in ? machine.link(hostEndpoint, 0) : machine.link(0, hostEndpoint);
+    for (int r : link.shares) {
+      double rate = machine.resources[r].bytesPerSecond;
+      double part = in && estimated ? (once + each) / (once + each * groups)
+                                    : 1.0 / groups;
+      link.bytesPerSecond = std::min(link.bytesPerSecond, rate * part);
+    }
+    link.shares.clear();
+    single.links.push_back(std::move(link));
+  }
+  return single;
 }
 
 std::vector<int64_t> Filling::peaksOf(const Problem &of, const Machine &on,

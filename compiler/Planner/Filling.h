@@ -96,6 +96,10 @@ public:
   struct OneGroup {
     Problem problem;
     Machine machine;
+
+    /// One device with its part of what links share. To be estimated: tensors
+    /// come once for all groups, values for each.
+    Machine alone(int groups, bool estimated) const;
   };
   /// Null: groups are not equal.
   const OneGroup *oneGroupOf(int groups);

@@ -56,6 +56,8 @@ public:
       backward.ends.push_back(layout.backwardEnds[b]);
       backward.sizes.push_back(layout.backwardSize(b));
     }
+    for (int b = layout.turn(); b < layout.lastPack(); ++b)
+      turnEnds.push_back(layout.backwardEnds[b]);
   }
 
   std::vector<Layout> all() {
@@ -79,6 +81,7 @@ public:
             std::swap(packs.ends[p], end);
           }
         }
+        moveTurnEnds(by);
       }
     return std::move(found);
   }
@@ -94,6 +97,7 @@ private:
   const Layout &layout;
   int layers;
   Packs forward, backward;
+  std::vector<int> turnEnds; ///< of its packs but the last
   std::vector<Layout> found;
 
   void joinAndSplit(bool splits) {
@@ -122,8 +126,21 @@ private:
 
   void moveTurn(int by) {
     int last = layout.turnLayer() - 1;
-    if (last + by < layers - 1)
+    int most = turnEnds.empty() ? layers - 1 : turnEnds.front();
+    if (last + by < most)
       moveTurnTo(last + by);
+  }
+
+  void moveTurnEnds(int by) {
+    for (size_t p = 0; p < turnEnds.size(); ++p) {
+      int before = p == 0 ? layout.turnLayer() - 1 : turnEnds[p - 1];
+      int behind = p + 1 < turnEnds.size() ? turnEnds[p + 1] : layers - 1;
+      if (turnEnds[p] + by <= before || turnEnds[p] + by >= behind)
+        continue;
+      turnEnds[p] += by;
+      add();
+      turnEnds[p] -= by;
+    }
   }
 
   /// Packs in front of the turn end with a layer.
@@ -147,11 +164,13 @@ private:
     int64_t size = layout.backwardSize(layout.turn());
     other.forwardEnds = forward.ends;
     other.backwardEnds = backward.ends;
+    other.backwardEnds.insert(other.backwardEnds.end(), turnEnds.begin(),
+                              turnEnds.end());
     other.backwardEnds.push_back(layers - 1);
     if (!layout.backwardSizes.empty() || !layout.forwardSizes.empty()) {
       other.forwardSizes = forward.sizes;
       other.backwardSizes = backward.sizes;
-      other.backwardSizes.push_back(size);
+      other.backwardSizes.resize(other.backwardEnds.size(), size);
     }
     if (segment >= 0 && problem.cost(segment, size).keptBytes(1) == 0) {
       other.keep.resize(layers, 0);

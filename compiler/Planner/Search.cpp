@@ -322,26 +322,22 @@ private:
         searchForms({form});
   }
 
-  /// Of a class, those apart that have the last layers on the device of the
-  /// first, if both read a tensor: estimates do not know what that saves.
+  /// Of a class, those apart whose estimates cannot be compared with the
+  /// others': that have the last layers on the device of the first, if both
+  /// read a tensor, as estimates do not know what that saves; and those with
+  /// turns of several packs.
   void addClasses(std::vector<Proposal> proposals,
                   std::vector<std::vector<Proposal>> &classes) const {
-    std::vector<Proposal> closed;
-    if (shapes.areTied()) {
-      auto first = std::stable_partition(
-          proposals.begin(), proposals.end(), [](const Proposal &proposal) {
-            const Layout &layout = proposal.layout;
-            return layout.pipeline == 1 ||
-                   layout.backwardDevice(layout.turn()) !=
-                       layout.backwardDevice(0);
-          });
-      closed.assign(std::make_move_iterator(first),
-                    std::make_move_iterator(proposals.end()));
-      proposals.erase(first, proposals.end());
+    std::map<std::pair<bool, bool>, std::vector<Proposal>> apart;
+    for (Proposal &proposal : proposals) {
+      const Layout &layout = proposal.layout;
+      bool isClosed =
+          shapes.areTied() && layout.pipeline > 1 &&
+          layout.backwardDevice(layout.lastPack()) == layout.backwardDevice(0);
+      apart[{layout.turnPacks > 1, isClosed}].push_back(std::move(proposal));
     }
-    for (std::vector<Proposal> *list : {&proposals, &closed})
-      if (!list->empty())
-        classes.push_back(std::move(*list));
+    for (auto &[which, list] : apart)
+      classes.push_back(std::move(list));
   }
 
   /// Layouts of one form, microbatch and place of updates are ranked by their
@@ -377,10 +373,9 @@ private:
     // for.
     std::set<std::pair<int, bool>> begun;
     for (std::vector<Proposal> &proposals : classes)
-      if (begun
-              .insert({proposals.front().layout.groups,
-                       proposals.front().layout.rounds > 1})
-              .second)
+      if (const Layout &layout = proposals.front().layout;
+          layout.turnPacks == 1 &&
+          begun.insert({layout.groups, layout.rounds > 1}).second)
         tryNext(proposals, 0, /*always=*/true);
     for (size_t depth = 0; depth < SearchPolicy::layoutsOfClass; ++depth)
       for (std::vector<Proposal> &proposals : classes)
@@ -454,8 +449,8 @@ private:
       return false;
     for (int64_t u : space.microbatchOrder({groups, 1}))
       considerResident({groups, 1}, u);
-    Machine single = aloneOf(*one, groups, false);
-    Machine estimated = aloneOf(*one, groups, true);
+    Machine single = one->alone(groups, false);
+    Machine estimated = one->alone(groups, true);
     SearchOptions alone = options;
     alone.schedule = Schedule::Auto;
     Search search(one->problem, single, alone, estimated,
@@ -500,35 +495,6 @@ private:
     return !seen.empty();
   }
 
-  /// One device with its part of what links share. To be estimated: tensors
-  /// come once for all groups, values for each.
-  static Machine aloneOf(const Filling::OneGroup &one, int groups,
-                         bool estimated) {
-    Machine single = one.machine;
-    single.devices.resize(1);
-    single.links.clear();
-    single.resources.clear();
-    double once = 0, each = 0;
-    for (const Tensor &tensor : one.problem.tensors)
-      once += 2 * static_cast<double>(tensor.bytes);
-    for (const Value &value : one.problem.values)
-      each += static_cast<double>(value.bytesPerSample) *
-              static_cast<double>(one.problem.batch);
-    for (bool in : {true, false}) {
-      Link link = in ? one.machine.link(hostEndpoint, 0)
-                     : one.machine.link(0, hostEndpoint);
-      for (int r : link.shares) {
-        double rate = one.machine.resources[r].bytesPerSecond;
-        double part = in && estimated ? (once + each) / (once + each * groups)
-                                      : 1.0 / groups;
-        link.bytesPerSecond = std::min(link.bytesPerSecond, rate * part);
-      }
-      link.shares.clear();
-      single.links.push_back(std::move(link));
-    }
-    return single;
-  }
-
   /// `always`: however many events were built, and however it is estimated.
   void tryNext(std::vector<Proposal> &proposals, size_t at,
                bool always = false) {
@@ -564,6 +530,8 @@ private:
     auto add = [&](const std::optional<Shape> &shape, Layout layout) {
       if (filling.keepAll() && layout.placement == Placement::Ring)
         return;
+      if (layout.turnPacks > 1 && updates == Updates::Early)
+        return;
       for (const Proposal &other : proposals)
         if (other.layout == layout)
           return;
@@ -580,6 +548,11 @@ private:
       for (Placement placement : {Placement::Mirror, Placement::Ring})
         add({}, uniformLayout(problem, form.groups, form.pipeline, placement,
                               ends, u));
+      if (form.pipeline > 1 && canTakeTurns(problem, form.groups) &&
+          static_cast<int>(ends.size()) == form.pipeline)
+        add({}, withTurnOf(form.pipeline,
+                           uniformLayout(problem, form.groups, form.pipeline,
+                                         Placement::Mirror, ends, u)));
     };
     if (options.layersPerPack) {
       addEnds(evenPartition(problem.layerCount(), *options.layersPerPack));

@@ -61,6 +61,9 @@ struct SearchPolicy {
   /// estimate without: their plans are as many times larger.
   static constexpr double roundsMayWin = 0.98;
   static constexpr int mostRounds = 64;
+  /// Of a layout whose packs are all in the turn, where every microbatch is a
+  /// phase.
+  static constexpr int64_t mostPhasesOfTurn = 2'000;
   /// Partitions of a forward-only problem behind the first that fits: more
   /// packs leave room for what stays, but cost traffic and stalls.
   static constexpr int furtherPartitions = 6;

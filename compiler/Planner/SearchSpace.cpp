@@ -19,7 +19,8 @@ namespace harmony::planner {
 
 PlacedForm formOf(const Layout &layout) {
   return {layout.groups, layout.pipeline,
-          layout.pipeline == 1 ? Placement::Mirror : layout.placement};
+          layout.pipeline == 1 ? Placement::Mirror : layout.placement,
+          layout.turnPacks};
 }
 
 std::string name(const PlacedForm &form) {
@@ -27,7 +28,10 @@ std::string name(const PlacedForm &form) {
   if (form.pipeline == 1)
     return form.groups == 1 ? "1 device" : groups;
   return groups + " of " + std::to_string(form.pipeline) + " devices, " +
-         (form.placement == Placement::Ring ? "ring" : "mirror");
+         (form.placement == Placement::Ring ? "ring" : "mirror") +
+         (form.turnPacks == 1
+              ? ""
+              : ", 1F1B turn of " + std::to_string(form.turnPacks) + " packs");
 }
 
 bool SearchSpace::splits() const {

@@ -30,18 +30,20 @@ struct Form {
 struct PlacedForm {
   int groups = 1, pipeline = 1;
   Placement placement = Placement::Mirror;
+  int turnPacks = 1; ///< Layout::turnPacks
 
   bool operator==(const PlacedForm &o) const { return key() == o.key(); }
   bool operator<(const PlacedForm &o) const { return key() < o.key(); }
 
 private:
   /// Mirrors come before rings.
-  std::tuple<int, int, bool> key() const {
-    return {groups, pipeline, placement == Placement::Ring};
+  std::tuple<int, int, bool, int> key() const {
+    return {groups, pipeline, placement == Placement::Ring, turnPacks};
   }
 };
 PlacedForm formOf(const Layout &layout);
-/// In words: "8 groups", "2 groups of 4 devices, ring".
+/// In words: "8 groups", "2 groups of 4 devices, ring", "1 group of 2 devices,
+/// mirror, 1F1B turn of 2 packs".
 std::string name(const PlacedForm &form);
 
 class SearchSpace {

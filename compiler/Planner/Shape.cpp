@@ -13,6 +13,7 @@
 #include "compiler/Planner/Shape.h"
 
 #include "compiler/Planner/Partition.h"
+#include "compiler/Planner/SearchPolicy.h"
 
 #include <algorithm>
 #include <tuple>
@@ -20,10 +21,10 @@
 namespace harmony::planner {
 
 static auto membersOf(const Shape &s) {
-  return std::make_tuple(s.groups, s.pipeline, s.microbatch, s.rounds,
-                         s.turnPart, s.backwardPart, s.forwardPart, s.segments,
-                         s.ahead, s.lean, s.resident, s.segmentPart,
-                         s.placement, s.packs, s.evenTime, s.forwardMicrobatch);
+  return std::make_tuple(
+      s.groups, s.pipeline, s.microbatch, s.rounds, s.turnPart, s.backwardPart,
+      s.forwardPart, s.segments, s.ahead, s.lean, s.resident, s.segmentPart,
+      s.placement, s.packs, s.inTurn, s.evenTime, s.forwardMicrobatch);
 }
 
 bool Shape::operator==(const Shape &o) const {
@@ -58,7 +59,7 @@ Shapes::Shapes(const Problem &problem, const Machine &machine)
 /// A segment ends with a layer that keeps its outputs and nothing else.
 void Shapes::beginSegments(Layout &layout, double bytes) const {
   layout.keep.assign(problem.layers.size(), 0);
-  for (int pack = 0; bytes > 0 && pack < layout.turn(); ++pack) {
+  for (int pack = 0; bytes > 0 && pack < layout.lastPack(); ++pack) {
     int64_t u = layout.backwardSize(pack);
     int first = layout.firstBackward(pack);
     double sum = 0;
@@ -105,6 +106,8 @@ Layout Shapes::balanced(const Shape &shape) const {
       weightsOf(shape.microbatch, shape.evenTime), shape.packs);
   Layout layout = uniformLayout(problem, shape.groups, shape.pipeline,
                                 shape.placement, ends, shape.microbatch);
+  if (shape.inTurn)
+    layout = withTurnOf(layout.lastPack() + 1, std::move(layout));
   if (shape.forwardMicrobatch > 0)
     layout.forwardMicrobatch = shape.forwardMicrobatch;
   layout.rounds = shape.rounds;
@@ -117,6 +120,26 @@ Layout Shapes::balanced(const Shape &shape) const {
 static void addNew(std::vector<Shape> &shapes, const Shape &shape) {
   if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end())
     shapes.push_back(shape);
+}
+
+/// Those whose packs are all in the turn. Of more packs than devices the turn
+/// waits for its copies and its tensors as often, and has fewer layers to do so
+/// for: such layouts have won nowhere.
+void Shapes::addTurns(Shape shape, std::vector<Shape> &shapes) const {
+  int64_t share = sharesOf(problem.batch, shape.groups).front();
+  int64_t phases =
+      2 * shape.groups * shape.pipeline * (share / shape.microbatch);
+  if (!problem.training || !canTakeTurns(problem, shape.groups) ||
+      shape.pipeline > problem.layerCount() ||
+      phases > SearchPolicy::mostPhasesOfTurn)
+    return;
+  shape.placement = Placement::Mirror;
+  shape.inTurn = true;
+  shape.packs = shape.pipeline;
+  for (bool evenTime : {false, true}) {
+    shape.evenTime = evenTime;
+    addNew(shapes, shape);
+  }
 }
 
 std::vector<Shape> Shapes::of(int groups, int pipeline, int64_t microbatch,
@@ -144,6 +167,7 @@ std::vector<Shape> Shapes::of(int groups, int pipeline, int64_t microbatch,
         if (shape.packs == layers)
           break;
       }
+    addTurns(shape, shapes);
     return shapes;
   }
   auto capacity = static_cast<double>(machine.devices[0].capacity);
@@ -196,7 +220,7 @@ std::vector<Shape> Shapes::around(const Shape &shape,
   if (shape.pipeline > 1) {
     for (int packs : {shape.packs - shape.pipeline, shape.packs - 1,
                       shape.packs + 1, shape.packs + shape.pipeline})
-      if (packs >= 1 && packs <= problem.layerCount()) {
+      if (!shape.inTurn && packs >= 1 && packs <= problem.layerCount()) {
         Shape other = shape;
         other.packs = packs;
         addNew(shapes, other);
@@ -207,7 +231,8 @@ std::vector<Shape> Shapes::around(const Shape &shape,
       addNew(shapes, other);
     }
     for (int64_t u : sizes)
-      if (mixes && u > shape.microbatch && u <= 4 * shape.microbatch) {
+      if (mixes && !shape.inTurn && u > shape.microbatch &&
+          u <= 4 * shape.microbatch) {
         Shape other = shape;
         other.forwardMicrobatch = u;
         addNew(shapes, other);

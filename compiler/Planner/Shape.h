@@ -46,6 +46,7 @@ struct Shape {
   double segmentPart = 0;
   Placement placement = Placement::Mirror;
   int packs = 0;         ///< of the layers, the turn included
+  bool inTurn = false;   ///< all of them are the turn, one on each device
   bool evenTime = false; ///< packs of equal time rather than equal bytes
   int64_t forwardMicrobatch = 0; ///< 0: as `microbatch`
 
@@ -88,6 +89,7 @@ private:
   std::map<Shape, Layout> layouts; ///< so far
 
   Layout balanced(const Shape &shape) const;
+  void addTurns(Shape shape, std::vector<Shape> &shapes) const;
   void beginSegments(Layout &layout, double bytes) const;
   std::vector<double> weightsOf(int64_t microbatch, bool ofTime) const;
 };

@@ -108,6 +108,25 @@ TEST(Moves, PipelinesKeepTheirPacks) {
   }
 }
 
+/// And so do turns, whose packs end elsewhere.
+TEST(Moves, TurnsKeepTheirPacks) {
+  Problem problem = chain(8, 8);
+  for (int turn : {2, 4}) {
+    Layout layout =
+        withTurnOf(turn, uniformLayout(problem, 1, 4, Placement::Mirror,
+                                       {1, 3, 5, 7}, /*microbatch=*/2));
+    bool moved = false;
+    for (const Layout &move : movesOf(problem, layout)) {
+      checkEnds(move, 8);
+      EXPECT_EQ(move.turnPacks, turn);
+      EXPECT_EQ(move.forwardEnds.size(), layout.forwardEnds.size());
+      EXPECT_EQ(move.backwardEnds.size(), layout.backwardEnds.size());
+      moved |= move.backwardEnds == std::vector<int>({1, 3, 4, 7});
+    }
+    EXPECT_TRUE(moved);
+  }
+}
+
 /// Where two backward packs become one, recomputation is still of one at a
 /// time.
 TEST(Moves, JoinedPacksAreSegments) {

@@ -129,6 +129,30 @@ TEST(Layout, RoundsGoThroughAllPacks) {
   EXPECT_EQ(found, expected);
 }
 
+/// Links so slow that tensors had better stay, and room for the saved blocks of
+/// some microbatches.
+TEST(Schedule, PacksGoForwardAndBackwardInTurnWhereThatKeepsMore) {
+  constexpr int devices = 2;
+  Problem problem = splitFor(transformer(8, 16, 32, 64, 64), devices);
+  Machine machine = Machine::uniform("test", devices, unlimited, 1e6, 1e-6);
+  machine.links.push_back({0, 1, 1e8, 1e-6, {}});
+  machine.links.push_back({1, 0, 1e8, 1e-6, {}});
+  auto solvedWith = [&](int64_t capacity) {
+    for (Device &device : machine.devices)
+      device.capacity = capacity;
+    return solvedOn(problem, machine, {});
+  };
+  std::vector<int64_t> peaks = solvedWith(unlimited).plan.peakBytes;
+  int64_t most = *std::max_element(peaks.begin(), peaks.end());
+  Planned planned = solvedWith(times(most, 0.3));
+  EXPECT_EQ(turnPacksOf(planned.plan), devices);
+  EXPECT_EQ(planned.form, "1 group of 2 devices, mirror, 1F1B turn of 2 packs");
+  for (const RunnerUp &other : planned.runnersUp)
+    if (other.form != planned.form) {
+      EXPECT_GT(other.seconds, 2 * planned.plan.seconds) << other.form;
+    }
+}
+
 TEST(Layout, RingContinuesAndMirrorReturns) {
   Problem problem = chain(6, 4);
   std::vector<int> ends = {0, 1, 2, 3, 4, 5};
