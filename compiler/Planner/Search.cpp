@@ -369,6 +369,12 @@ private:
                      [](const auto &a, const auto &b) {
                        return isBetter(a.front(), b.front());
                      });
+    // Other forms may be far better than what groups have taken over: what
+    // that has taken leaves them no effort, and is not counted.
+    if (!classes.empty() &&
+        SearchPolicy::formMayWin * classes.front().front().cost.seconds <
+            trials.best())
+      trials.countFromHere();
     // The best of every number of groups, and then as many as there is time
     // for.
     std::set<std::pair<int, bool>> begun;

@@ -139,15 +139,21 @@ bool Trials::isAt(size_t trial, double seconds) const {
          list[trial].seconds <= SearchPolicy::atBound * seconds;
 }
 
+void Trials::countFromHere() {
+  if (!notCounted)
+    notCounted = filling.effort();
+}
+
 bool Trials::mayTry(double part) const {
   int64_t most =
       (empty() ? SearchPolicy::factorWhileNothingFits : 1) * context.effort;
-  return static_cast<double>(filling.effort()) <
+  return static_cast<double>(filling.effort() - notCounted.value_or(0)) <
          part * static_cast<double>(most);
 }
 
 bool Trials::mayGoOn() const {
-  return filling.effort() + costliest < 2 * context.effort;
+  return filling.effort() - notCounted.value_or(0) + costliest <
+         2 * context.effort;
 }
 
 bool isBetter(const Proposal &a, const Proposal &b) {

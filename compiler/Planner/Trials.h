@@ -95,6 +95,9 @@ public:
 
   //===--- effort ---===//
 
+  /// What has been spent so far is not counted below; but for the first time
+  /// without effect.
+  void countFromHere();
   /// Whether there is effort left for a further layout; `part`: of that effort.
   bool mayTry(double part = 1) const;
   /// Whether there is for a further step.
@@ -146,6 +149,7 @@ private:
   };
   std::vector<Filled> filled;
   double bestSeconds;
+  std::optional<int64_t> notCounted; ///< of the effort
   int64_t costliest = 0; ///< of one filling
   int64_t hostNeeded = 0;
 

@@ -153,6 +153,27 @@ TEST(Schedule, PacksGoForwardAndBackwardInTurnWhereThatKeepsMore) {
     }
 }
 
+/// What groups find behind slow links is slow, and takes long to be tried: it
+/// leaves the other forms their effort.
+TEST(Schedule, SlowGroupsLeaveEffortForPipelines) {
+  constexpr int devices = 4;
+  Problem problem = splitFor(transformer(48, 16, 64, 64, 64), devices);
+  Machine machine = Machine::uniform("test", devices, unlimited, 2e7, 1e-5);
+  for (int from = 0; from < devices; ++from)
+    for (int to = 0; to < devices; ++to)
+      if (from != to)
+        machine.links.push_back({from, to, 1e7, 1e-5, {}});
+  int64_t state = problem.trainingStateBytes() / devices;
+  for (double part : {0.7, 0.9, 1.1}) {
+    for (Device &device : machine.devices)
+      device.capacity = times(state, part);
+    double best = solvedOn(problem, machine, {}).plan.seconds;
+    double piped =
+        solvedOn(problem, machine, optionsOf(Schedule::HarmonyPp)).plan.seconds;
+    EXPECT_LE(best, 1.02 * piped) << part << " of the training state";
+  }
+}
+
 TEST(Layout, RingContinuesAndMirrorReturns) {
   Problem problem = chain(6, 4);
   std::vector<int> ends = {0, 1, 2, 3, 4, 5};
