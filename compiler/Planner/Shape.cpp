@@ -106,8 +106,9 @@ Layout Shapes::balanced(const Shape &shape) const {
       weightsOf(shape.microbatch, shape.evenTime), shape.packs);
   Layout layout = uniformLayout(problem, shape.groups, shape.pipeline,
                                 shape.placement, ends, shape.microbatch);
-  if (shape.inTurn)
-    layout = withTurnOf(layout.lastPack() + 1, std::move(layout));
+  // Large layers may leave fewer packs than were asked for.
+  if (int packs = layout.lastPack() + 1; shape.inTurn)
+    layout = withTurnOf(packs, std::move(layout));
   if (shape.forwardMicrobatch > 0)
     layout.forwardMicrobatch = shape.forwardMicrobatch;
   layout.rounds = shape.rounds;
