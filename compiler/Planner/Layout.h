@@ -99,8 +99,8 @@ Layout uniformLayout(const Problem &problem, int groups, int pipeline,
                      Placement placement, const std::vector<int> &packEnds,
                      int64_t microbatch);
 
-/// The last packs of a layout, which may have so many on each device of a
-/// group, as its turn.
+/// The layout with its last packs, at most one for each device of a group, as
+/// the turn: they go forward there, too.
 Layout withTurnOf(int packs, Layout layout);
 
 /// The samples of each group: D / G of them, the first D mod G one more.
