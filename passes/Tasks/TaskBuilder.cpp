@@ -70,6 +70,12 @@ static double bytesOf(const TaskBuilder::Launch &launch) {
   for (const TaskBuilder::Launch::Operand &operand : launch.operands)
     if (operand.access != schedule::Access::Read)
       written += static_cast<double>(operand.bytes);
+  // Products that add to what is there read it, too. Kernels that do so may
+  // touch a part, as scatters do.
+  if (launch.kind == TaskBuilder::Launch::Kind::Product)
+    for (const TaskBuilder::Launch::Operand &operand : launch.operands)
+      if (operand.access == schedule::Access::ReadWrite)
+        read += static_cast<double>(operand.bytes);
   for (const TaskBuilder::Launch::Operand &operand : launch.operands)
     if (operand.access == schedule::Access::Read) {
       double bytes = static_cast<double>(operand.bytes);

@@ -8,6 +8,8 @@
 #include "passes/Tasks/CostModel.h"
 
 #include "passes/Tasks/KernelWork.h"
+#include "passes/Tasks/LowerTask.h"
+#include "passes/Tasks/TaskBuilder.h"
 #include "passes/Tasks/TaskDigest.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -90,6 +92,28 @@ TEST(CostModel, MeasuredProductsWaitForMemory) {
   LaunchCost launch = product(2, 16, 16, 16);
   launch.bytes = 5e6;
   EXPECT_DOUBLE_EQ(secondsOf(machine, launch), 5e6 / 1e9 + launch.flops / 2e9);
+}
+
+TEST(CostModel, ProductsReadWhatTheyAddTo) {
+  MLIRContext context;
+  context.loadDialect<schedule::HarmonyDialect>();
+  OpBuilder builder(&context);
+  for (schedule::Access access :
+       {schedule::Access::Write, schedule::Access::ReadWrite}) {
+    OwningOpRef<ModuleOp> module = ModuleOp::create(builder.getUnknownLoc());
+    TaskOptions options;
+    TaskBuilder task(options);
+    int gradient = task.addBuffer(
+        task.addSlot(schedule::SlotKind::gradient, 0, 4096), 4096);
+    TaskBuilder::Launch launch{builder.getUnknownLoc(),
+                               TaskBuilder::Launch::Kind::Product};
+    launch.operands.push_back({gradient, 0, 4096, access});
+    task.add(std::move(launch));
+    TaskCost cost = task.finish(*module, builder.getUnknownLoc());
+    ASSERT_EQ(cost.launchCosts.size(), 1U);
+    EXPECT_EQ(cost.launchCosts[0].bytes,
+              access == schedule::Access::Write ? 4096 : 2 * 4096);
+  }
 }
 
 TEST(CostModel, KernelsAreBoundByMemoryOrOperations) {
